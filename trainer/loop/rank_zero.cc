@@ -247,11 +247,11 @@ void TrainToTheEnd(const Job& job,
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
     if (start.begun && CanGoOn(to_go_on, start)) observers.Note("to go on: " + to_go_on);
-    observers.Tell(&Observer::OnEnd, end);
+    observers.Notify(&Observer::OnEnd, end);
     throw;
   }
   const char* const reason = trainer.stopped() ? "stopped" : "finished";
-  observers.Tell(&Observer::OnEnd, RunEnd{.reason = reason, .step = trainer.step()});
+  observers.Notify(&Observer::OnEnd, RunEnd{.reason = reason, .step = trainer.step()});
 }
 
 }  // namespace
@@ -274,7 +274,7 @@ void GoOnAsRankZero(const Job& job,
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
   const std::string to_go_on = ResumeCommand(job, header, start.folder);
   AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
-  observers.Tell(&Observer::OnBegin, header);
+  observers.Notify(&Observer::OnBegin, header);
   TrainToTheEnd(job, start, stop, to_go_on, trainer, observers,
                 [&] { trainer.TellMissed(told, observers); });
 }
@@ -310,7 +310,7 @@ void TrainAsRankZero(const Job& job,
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
     AddFiles(job.config.report, start, terminal, observers);
     AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
-    observers.Tell(&Observer::OnBegin, header);
+    observers.Notify(&Observer::OnBegin, header);
   };
   try {
     // What a run goes on from may be refused, and then nothing is changed.

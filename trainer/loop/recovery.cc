@@ -205,9 +205,9 @@ void Trainer::Settle() {
 
 void Trainer::TellMissed(const ToldSteps& told, const Observers& observers) const {
   const StepReport& step = reports_.last();
-  if (step.reported && step.step > told.train) observers.Tell(&Observer::OnStep, step);
+  if (step.reported && step.step > told.train) observers.Notify(&Observer::OnStep, step);
   const EvalReport& evaluation = recovery_.evaluation;
-  if (evaluation.step > told.validation) observers.Tell(&Observer::OnEval, evaluation);
+  if (evaluation.step > told.validation) observers.Notify(&Observer::OnEval, evaluation);
 }
 
 }  // namespace ddprun::trainer

@@ -295,7 +295,7 @@ class DataParallel final : public Strategy {
     for (const StateTensor& one : state.tensors) {
       if (one.name.starts_with("optimizer.")) report.devices[0].optimizer += Bytes({one.tensor});
     }
-    observers.Tell(&Observer::OnDeviceMemory, report);
+    observers.Notify(&Observer::OnDeviceMemory, report);
   }
   void NameState(StateVisitor& visitor) override { single_->NameState(visitor); }
   double exposed_seconds() const override { return all_.copy_seconds(); }

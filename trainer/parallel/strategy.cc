@@ -195,7 +195,7 @@ class DistributedDataParallel : public Strategy {
   void Report(const Observers& observers, int64_t step) override {
     const BucketTuning* tuning = reducer().tuning();
     if (tuning == nullptr || std::exchange(tuning_reported_, true)) return;
-    observers.Tell(&Observer::OnBucketSizes, ReportOf(*tuning, step));
+    observers.Notify(&Observer::OnBucketSizes, ReportOf(*tuning, step));
   }
   void NameState(StateVisitor& visitor) override {
     // The averager comes first, because its state decides whether each rank has a model of its own.
