@@ -66,16 +66,16 @@ class EarlyEndWatch {
   void End() { alarm_.reset(); }
 
  private:
-  void LookLater();
-  void Look();
+  void CheckLater();
+  void Check();
 
   Clock& clock_;
   const Sources sources_;
   const Handlers handlers_;
   const std::chrono::milliseconds interval_;
-  bool looking_ = false;
-  int looks_ = 0;
-  bool told_of_waits_ = false;
+  bool has_begun_ = false;
+  int checks_ = 0;
+  bool reported_waits_ = false;
   std::optional<EarlyEnd> last_;  // found by the last look
   Clock::Alarm alarm_;
 };

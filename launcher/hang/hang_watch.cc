@@ -28,14 +28,14 @@ HangWatch::HangWatch(Clock& clock,
       sources_(std::move(sources)),
       on_hang_(std::move(on_hang)),
       state_(timeout, interval_) {
-  LookLater();
+  CheckLater();
 }
 
-void HangWatch::LookLater() {
-  alarm_ = clock_.Set(interval_, [this] { Look(); });
+void HangWatch::CheckLater() {
+  alarm_ = clock_.Set(interval_, [this] { Check(); });
 }
 
-void HangWatch::Look() {
+void HangWatch::Check() {
   const std::vector<LiveWorker> workers = sources_.workers();
   std::map<pid_t, milliseconds> cpu_times = sources_.cpu_times(workers);
   std::vector<WorkerSample> samples;
@@ -45,7 +45,7 @@ void HangWatch::Look() {
     sample.flight = FlightOf(worker);
     samples.push_back(std::move(sample));
   }
-  if (!state_.Add(clock_.Now(), samples)) return LookLater();
+  if (!state_.Add(clock_.Now(), samples)) return CheckLater();
   on_hang_(Report(workers, samples));
 }
 

@@ -44,8 +44,8 @@ class HangWatch {
   void End() { alarm_.reset(); }
 
  private:
-  void LookLater();
-  void Look();
+  void CheckLater();
+  void Check();
   std::optional<FlightSnapshot> FlightOf(const LiveWorker& worker) const;
   HangReport Report(const std::vector<LiveWorker>& workers,
                     const std::vector<WorkerSample>& samples) const;
