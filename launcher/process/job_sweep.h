@@ -67,7 +67,7 @@ class StraySweep {
              const Bystanders& others = {});
 
   // Called after children have been reaped.
-  void Look();
+  void Sweep();
 
  private:
   std::vector<pid_t> SignalStrays();
@@ -80,8 +80,8 @@ class StraySweep {
   SweepTimes times_;
   Done done_;
   const Clock::Time start_;
-  std::set<pid_t> told_;  // have got SIGTERM
-  Clock::Alarm alarm_;    // the next look, then the end
+  std::set<pid_t> signalled_;  // have got SIGTERM
+  Clock::Alarm alarm_;         // the next look, then the end
 };
 
 }  // namespace ddprun::launcher

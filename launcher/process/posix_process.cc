@@ -213,7 +213,7 @@ void PosixProcessHost::OnChildSignal() {
   }
   for (const pid_t pid : pids) TryReap(pid);
   ReapStrays();
-  if (sweep_ != nullptr) sweep_->Look();
+  if (sweep_ != nullptr) sweep_->Sweep();
 }
 
 void PosixProcessHost::ReapStrays() {
