@@ -15,7 +15,7 @@
 namespace ddprun::launcher {
 
 void Evidence::Add(std::vector<WorkerRecord>& workers) {
-  const MemoryEvidence memory = memory_.Look();
+  const MemoryEvidence memory = memory_.ReadEvidence();
   const CorePolicy core = ReadCorePolicy();
   for (WorkerRecord& worker : workers) {
     if (!worker.exit || ExitCode(*worker.exit) == 0) continue;
