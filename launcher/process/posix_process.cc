@@ -116,7 +116,11 @@ PosixProcessHost::PosixProcessHost(asio::io_context& io,
                                    Clock& clock,
                                    const SignalMask& mask,
                                    Guard& guard)
-    : io_(io), clock_(clock), mask_(mask), guard_(guard), others_(Bystanders::Find(guard.pid())) {
+    : io_(io),
+      clock_(clock),
+      mask_(mask),
+      guard_(guard),
+      others_(InheritedChildren::Find(guard.pid())) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 

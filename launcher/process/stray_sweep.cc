@@ -20,7 +20,7 @@ StraySweep::StraySweep(Clock& clock,
                        std::set<pid_t> sessions,
                        const SweepTimes& times,
                        Done done,
-                       const Bystanders& others)
+                       const InheritedChildren& others)
     : clock_(clock),
       known_(std::move(known)),
       others_(others),
