@@ -102,8 +102,9 @@ std::vector<LiveWorker> GroupWorkers::Living() const {
 }
 
 std::vector<LiveWorker> GroupWorkers::EndedWell() const {
-  return Where(
-      [this](const WorkerRecord& record) { return record.exit && EndsWell(*record.exit, saves_); });
+  return Where([this](const WorkerRecord& record) {
+    return record.exit && IsSuccess(*record.exit, saves_);
+  });
 }
 
 uint64_t GroupWorkers::bytes_seen() const {

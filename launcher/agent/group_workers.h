@@ -21,7 +21,7 @@ namespace ddprun::launcher {
 // Use it on the loop thread only.
 class GroupWorkers {
  public:
-  // `flight` must outlive it. `saves`: see EndsWell().
+  // `flight` must outlive it. `saves`: see IsSuccess().
   GroupWorkers(const GroupSurroundings& surroundings,
                bool saves,
                GroupOutputPlan output,
@@ -48,7 +48,7 @@ class GroupWorkers {
   size_t size() const { return workers_.size(); }
   // Returns what is known of a worker without its files: see Records().
   WorkerRecord& record(size_t index) { return workers_[index].record; }
-  // Returns whether all workers have ended well: see EndsWell().
+  // Returns whether all workers have ended well: see IsSuccess().
   bool ended_well() const;
   // Return the workers that have started and not ended, and those that have ended well, by local
   // rank.

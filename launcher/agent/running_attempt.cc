@@ -83,7 +83,7 @@ void RunningAttempt::Kill() {
 
 void RunningAttempt::OnExit(pid_t pid, const ProcessExit& exit) {
   group_->OnExit(pid, exit);
-  if (early_end_ && EndsWell(exit, plan_.target.is_trainer_config)) early_end_->Begin();
+  if (early_end_ && IsSuccess(exit, plan_.target.is_trainer_config)) early_end_->Begin();
 }
 
 void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {

@@ -324,7 +324,7 @@ void SimulatedProcesses::Deliver(pid_t pid) {
     if (code != 0 && !generation.first_nonzero && std::holds_alternative<Exited>(*process.exit)) {
       generation.first_nonzero = code;
     }
-    const bool well = EndsWell(*process.exit, saves_);
+    const bool well = IsSuccess(*process.exit, saves_);
     if (!well) generation.failed = true;
     if (!well && !generation.told && !generation.killing && !generation.failure_code) {
       fails = true;
