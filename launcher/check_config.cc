@@ -47,7 +47,7 @@ Result<int> CheckConfig(const Options& options,
   DDPRUN_ASSIGN(const ChildEnd end, RunInChild([&] {
                   ::dup2(input.get(), STDIN_FILENO);
                   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-                  ::execv(target.program.c_str(), Pointers(words).data());
+                  ::execv(target.program.c_str(), CStrings(words).data());
                   return 127;
                 }));
   return end.stop_signal ? 128 + *end.stop_signal : end.exit_code;

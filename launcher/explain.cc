@@ -32,8 +32,8 @@ Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
 std::string ExplainKey(const std::string& name, const Environment& env) {
   const Result<std::string> trainer = FindTrainer(env, OwnFolder());
   if (!trainer) return "";
-  const auto told = OutputOf({*trainer, "config-doc", name}, env, /*with_stderr=*/false,
-                             std::chrono::seconds(10));
+  const auto told = RunForOutput({*trainer, "config-doc", name}, env, /*with_stderr=*/false,
+                                 std::chrono::seconds(10));
   return told && told->status == 0 ? told->text : "";
 }
 

@@ -17,7 +17,7 @@ std::string VersionsText(const Environment& env) {
   const Result<std::string> trainer = FindTrainer(env, OwnFolder());
   if (!trainer) return text + "no ddp-trainer found\n";
   const auto versions =
-      OutputOf({*trainer, "--version"}, env, /*with_stderr=*/false, std::chrono::seconds(2));
+      RunForOutput({*trainer, "--version"}, env, /*with_stderr=*/false, std::chrono::seconds(2));
   const bool told = versions && versions->status == 0;
   return text + (told ? versions->text : "ddp-trainer, which does not tell\n") + *trainer + "\n";
 }

@@ -23,7 +23,7 @@ std::vector<LoadedLibrary> Libraries(const std::string& program,
   env.Set("LD_TRACE_LOADED_OBJECTS", "1");
   const std::vector<std::string> args =
       program == file ? std::vector{file} : std::vector{program, file};
-  const auto output = OutputOf(args, env, /*with_stderr=*/true, kStartPatience);
+  const auto output = RunForOutput(args, env, /*with_stderr=*/true, kStartPatience);
   return output ? ParseLoaderList(output->text) : std::vector<LoadedLibrary>();
 }
 
@@ -78,7 +78,7 @@ TrainerFacts ReadTrainer(const Environment& env, const std::string& own_folder) 
   }
   facts.path = *std::move(trainer);
   const auto output =
-      OutputOf({facts.path, "--version"}, env, /*with_stderr=*/true, kStartPatience);
+      RunForOutput({facts.path, "--version"}, env, /*with_stderr=*/true, kStartPatience);
   if (output)
     (output->status == 0 ? facts.versions : facts.output) = FormatList(SplitLines(output->text));
   facts.libraries = Libraries(facts.path, facts.path, env);

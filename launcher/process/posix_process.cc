@@ -131,8 +131,8 @@ Result<pid_t> PosixProcessHost::Spawn(const SpawnRequest& request) {
   if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
   UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
-  std::vector<char*> argv = Pointers(request.argv);
-  std::vector<char*> env = Pointers(request.env);
+  std::vector<char*> argv = CStrings(request.argv);
+  std::vector<char*> env = CStrings(request.env);
   const std::vector<unsigned long> cpu_mask = CpuMask(request.cpus);
   const ChildPlan plan{.program = request.program.c_str(),
                        .argv = argv.data(),
