@@ -79,9 +79,9 @@ std::optional<EarlyEnd> FindEarlyEnd(std::span<const WorkerFlight> ended,
                   RankList(waiting) + " waiting for it in " + Describe(*awaited)};
 }
 
-std::string EndedWhileAllWait(std::span<const LiveWorker> ended,
-                              std::span<const LiveWorker> living,
-                              std::span<const StoreWait> waits) {
+std::string DescribeEndWhileAllWait(std::span<const LiveWorker> ended,
+                                    std::span<const LiveWorker> living,
+                                    std::span<const StoreWait> waits) {
   const StoreWait* shown = nullptr;
   for (const LiveWorker& worker : living) {
     const auto wait = std::find_if(waits.begin(), waits.end(), [&](const StoreWait& w) {
@@ -123,7 +123,7 @@ void EarlyEndWatch::Check() {
   if (settled) return handlers_.on_early_end(*found);
   last_ = found;
   if (sources_.store_waits && !reported_waits_ && ++checks_ % kChecksPerStoreCheck == 0) {
-    const std::string line = EndedWhileAllWait(ended, living, sources_.store_waits(living));
+    const std::string line = DescribeEndWhileAllWait(ended, living, sources_.store_waits(living));
     reported_waits_ = !line.empty();
     if (reported_waits_) handlers_.on_all_wait(line);
   }

@@ -36,9 +36,9 @@ std::optional<EarlyEnd> FindEarlyEnd(std::span<const WorkerFlight> ended,
 
 // Pure. Returns a line if every living worker has waited in the store for long: then only a worker
 // that has ended could have set the keys. "" means no. For jobs on one node.
-std::string EndedWhileAllWait(std::span<const LiveWorker> ended,
-                              std::span<const LiveWorker> living,
-                              std::span<const StoreWait> waits);
+std::string DescribeEndWhileAllWait(std::span<const LiveWorker> ended,
+                                    std::span<const LiveWorker> living,
+                                    std::span<const StoreWait> waits);
 
 // Looks at intervals after a worker has ended. Loop thread only. Destroying it ends the watch.
 class EarlyEndWatch {
