@@ -64,7 +64,7 @@ std::vector<NetworkInterface> ReadInterfaces() {
   return interfaces;
 }
 
-void AskUcx(NetworkFacts& facts) {
+void QueryUcx(NetworkFacts& facts) {
   // Never closed, because UCX leaves hooks behind.
   void* const library = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -153,7 +153,7 @@ NetworkFacts ReadNetwork() {
   NetworkFacts facts{.host = rendezvous::HostName()};
   facts.addresses = AddressesOf(facts.host);
   facts.interfaces = ReadInterfaces();
-  AskUcx(facts);
+  QueryUcx(facts);
   facts.any_port = CanListen(0);
   for (const uint16_t port : kDefaultPorts) {
     if (!CanListen(port)) facts.busy_ports.push_back(port);

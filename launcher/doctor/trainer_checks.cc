@@ -34,7 +34,7 @@ std::string PathOf(const std::vector<LoadedLibrary>& libraries, std::string_view
 }
 
 // Returns the version by the library's own function, which uses no device; 0 means unknown.
-int AskVersion(const std::string& library, const char* function) {
+int QueryVersion(const std::string& library, const char* function) {
   if (library.empty()) return 0;
   void* const handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) return 0;
@@ -88,8 +88,9 @@ TrainerFacts ReadTrainer(const Environment& env, const std::string& own_folder) 
   const std::string loader = Loader(facts.libraries);
   if (facts.module.empty() || loader.empty()) return facts;
   facts.module_libraries = Libraries(loader, facts.module, env);
-  facts.cuda = AskVersion(PathOf(facts.module_libraries, "libcudart.so"), "cudaRuntimeGetVersion");
-  facts.nccl = AskVersion(PathOf(facts.module_libraries, "libnccl.so"), "ncclGetVersion");
+  facts.cuda =
+      QueryVersion(PathOf(facts.module_libraries, "libcudart.so"), "cudaRuntimeGetVersion");
+  facts.nccl = QueryVersion(PathOf(facts.module_libraries, "libnccl.so"), "ncclGetVersion");
   return facts;
 }
 

@@ -92,7 +92,7 @@ Result<int> RunStoreCommand(const std::vector<std::string>& args, const Environm
     return 0;
   }
   if (const auto* serve = std::get_if<StoreServeOptions>(&options)) return ServeStore(*serve);
-  return AskStore(std::get<StoreAskOptions>(options), stdout);
+  return QueryStore(std::get<StoreQueryOptions>(options), stdout);
 }
 
 }  // namespace ddprun::launcher

@@ -10,7 +10,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-using Verb = StoreAskOptions::Verb;
+using Verb = StoreQueryOptions::Verb;
 
 constexpr uint16_t kDefaultPort = 29400;  // torchrun's default for c10d
 
@@ -166,7 +166,7 @@ std::string DefaultEndpoint(const Environment& env) {
   return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
 }
 
-Result<StoreOptions> ParseAsk(const Words& words, const Environment& env) {
+Result<StoreOptions> ParseQuery(const Words& words, const Environment& env) {
   const std::string& name = words.words.front();
   const auto verb = Verbs().find(name);
   if (verb == Verbs().end()) {
@@ -179,7 +179,7 @@ Result<StoreOptions> ParseAsk(const Words& words, const Environment& env) {
   constexpr std::array<std::string_view, 2> kRefused = {"--host", "--port"};
   DDPRUN_TRY(RefuseFlags(words, kRefused, "a question; the store's place is --endpoint"));
   DDPRUN_TRY(CheckWords(verb->second, name, words.words.size() - 1));
-  StoreAskOptions options;
+  StoreQueryOptions options;
   options.verb = verb->second;
   const auto endpoint = words.flags.find("--endpoint");
   DDPRUN_ASSIGN(
@@ -205,7 +205,7 @@ Result<StoreOptions> ParseStoreOptions(const std::vector<std::string>& args,
                                        const Environment& env) {
   DDPRUN_ASSIGN(const Words words, Split(args));
   if (words.help) return StoreOptions(StoreHelp{kHelp});
-  return words.words.empty() ? ParseServe(words) : ParseAsk(words, env);
+  return words.words.empty() ? ParseServe(words) : ParseQuery(words, env);
 }
 
 }  // namespace ddprun::launcher
