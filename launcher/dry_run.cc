@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 4> kOfOneJob = {
     "DDPRUN_JOB_ID", "DDPRUN_JOB_BEGAN_NS", "DDPRUN_NODE_MEMORY_FD", kFlightRecorderVariable};
 
 // Puts a placeholder for the id of a --standalone job, which is made at the start.
-AgentPlan Settled(AgentPlan plan) {
+AgentPlan WithPlaceholders(AgentPlan plan) {
   if (plan.options.standalone) plan.options.rdzv.run_id = "<a new id>";
   return plan;
 }
@@ -108,7 +108,7 @@ std::string Header(const Attempt& attempt) {
 }  // namespace
 
 std::string DryRunText(const AgentPlan& asked, int usable_cores) {
-  const AgentPlan plan = Settled(asked);
+  const AgentPlan plan = WithPlaceholders(asked);
   const Attempt attempt = MakeAttempt(plan, usable_cores);
   std::string text = Header(attempt);
   for (int local_rank = 0; local_rank < plan.local_world_size(); ++local_rank) {

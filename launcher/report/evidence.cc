@@ -66,7 +66,7 @@ std::string WithPid(std::string text, pid_t pid) {
   return WithPid(std::move(text), pid);
 }
 
-std::string Collected(std::string_view command, pid_t pid) {
+std::string DescribeCollector(std::string_view command, pid_t pid) {
   for (const Collector& collector : kCollectors) {
     if (command.find(collector.name) != std::string_view::npos) {
       return WithPid(std::string(collector.ask), pid);
@@ -115,7 +115,7 @@ std::string FirstLine(const char* path) {
 
 std::string ExplainCoreDump(const Signaled& exit, pid_t pid, const CorePolicy& policy) {
   if (exit.dumped_core) {
-    if (policy.pattern.starts_with('|')) return Collected(policy.pattern.substr(1), pid);
+    if (policy.pattern.starts_with('|')) return DescribeCollector(policy.pattern.substr(1), pid);
     return "its core should be " + FileName(pid, policy);
   }
   if (std::find(kCoreSignals.begin(), kCoreSignals.end(), exit.signal) == kCoreSignals.end()) {
