@@ -348,7 +348,7 @@ int Agent::Finish() {
   JobEnd end = DescribeEnd(plan_, Causes(), history_);
   if (!plan_.options.report_file.empty()) end.log = log_.LastLines();
   // If the back end assigns ranks, a rank that this node only asked for may be another node's.
-  end.ranked = has_joined_ || plan_.options.backend->fixed || !plan_.options.several_nodes();
+  end.has_node_rank = has_joined_ || plan_.options.backend->fixed || !plan_.options.several_nodes();
   ReportJobEnd(plan_, end, surroundings_.console, log_);
   return end.exit_code;
 }

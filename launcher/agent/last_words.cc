@@ -41,9 +41,9 @@ void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, co
   console.err().WriteLines(RenderJobEnd(end, TerminalStyle(STDERR_FILENO, plan.color)));
   const Options& options = plan.options;
   if (options.report_file.empty()) return;
-  const std::string path =
-      ReportPath(options.report_file, end.ranked ? std::optional(end.node_rank) : std::nullopt,
-                 plan.host, options.several_nodes());
+  const std::string path = ReportPath(
+      options.report_file, end.has_node_rank ? std::optional(end.node_rank) : std::nullopt,
+      plan.host, options.several_nodes());
   const Status written = WriteReportFile(path, RenderReportJson(end));
   if (!written.ok()) log.Error(written.error().what);
 }

@@ -39,7 +39,7 @@ Error ForThisCommand(Error error) {
   return error;
 }
 
-void SayWhere(const StoreServeOptions& options, uint16_t port, const Log& log) {
+void PrintAddress(const StoreServeOptions& options, uint16_t port, const Log& log) {
   const std::string place =
       ToString(HostPort{options.host.empty() ? rendezvous::HostName() : options.host, port});
   std::printf("listening on %s\n", place.c_str());
@@ -76,7 +76,7 @@ Result<int> ServeStore(const StoreServeOptions& options) {
   coordination.on_log = [&log](const std::string& line) { log.Info(line); };
   rendezvous::Coordinator coordinator(io, coordination);
   coordinator.ServeOn(*server);
-  SayWhere(options, server->port(), log);
+  PrintAddress(options, server->port(), log);
   const std::string warning = rendezvous::ExposureWarning(addresses, server->port());
   if (!warning.empty()) coordination.on_log(warning);
   io.run();
