@@ -30,7 +30,7 @@ Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
 
 // What ddp-trainer, where there is one, knows of a key of its configs; "": nothing.
 std::string ExplainKey(const std::string& name, const Environment& env) {
-  const Result<std::string> trainer = FindTrainer(env, OwnFolder());
+  const Result<std::string> trainer = FindTrainer(env, ProgramFolder());
   if (!trainer) return "";
   const auto told = RunForOutput({*trainer, "config-doc", name}, env, /*with_stderr=*/false,
                                  std::chrono::seconds(10));

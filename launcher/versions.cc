@@ -14,7 +14,7 @@ std::string VersionsText(const Environment& env) {
 #else
                      "GCC " __VERSION__ "\n";
 #endif
-  const Result<std::string> trainer = FindTrainer(env, OwnFolder());
+  const Result<std::string> trainer = FindTrainer(env, ProgramFolder());
   if (!trainer) return text + "no ddp-trainer found\n";
   const auto versions =
       RunForOutput({*trainer, "--version"}, env, /*with_stderr=*/false, std::chrono::seconds(2));

@@ -70,7 +70,7 @@ struct TrainerFacts {
   int cuda = 0;  // 13000, of the runtime that the module loads; 0 means none
   int nccl = 0;  // 22809
 };
-TrainerFacts ReadTrainer(const Environment& env, const std::string& own_folder);
+TrainerFacts ReadTrainer(const Environment& env, const std::string& program_folder);
 std::vector<Finding> CheckTrainer(const TrainerFacts& facts);
 
 // Checks the GPUs, their driver, and whether the trainer can use them.

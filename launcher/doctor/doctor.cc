@@ -76,7 +76,7 @@ Result<int> RunDoctor(const std::vector<std::string>& args, const Environment& e
   const MachineFacts machine = ReadMachine(env);
   const NetworkFacts network = ReadNetwork();
   const Result<NvidiaDriver> driver = QueryNvidiaDriver();
-  const TrainerFacts trainer = ReadTrainer(env, OwnFolder());
+  const TrainerFacts trainer = ReadTrainer(env, ProgramFolder());
   const auto visible = env.Get("CUDA_VISIBLE_DEVICES");
   std::vector<Finding> findings = CheckMachine(machine);
   Append(CheckTrainer(trainer), findings);

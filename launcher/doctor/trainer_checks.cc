@@ -69,9 +69,9 @@ std::vector<LoadedLibrary> ParseLoaderList(const std::string& text) {
   return libraries;
 }
 
-TrainerFacts ReadTrainer(const Environment& env, const std::string& own_folder) {
+TrainerFacts ReadTrainer(const Environment& env, const std::string& program_folder) {
   TrainerFacts facts;
-  Result<std::string> trainer = FindTrainer(env, own_folder);
+  Result<std::string> trainer = FindTrainer(env, program_folder);
   if (!trainer) {
     facts.not_found = std::move(trainer).error();
     return facts;
