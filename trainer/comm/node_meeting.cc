@@ -131,7 +131,7 @@ Status NodeMeeting::MeetAndShare(const NodeOperation& operation, const Status& o
     const ControlBlock& other = region_.control(rank);
     if (other.failed_sequence != sequence_) continue;
     operation.recording.Fail();
-    Error error = ReportedBy(NameOf(rank), UnpackError({other.failure, other.failure_bytes}));
+    Error error = AddReporter(NameOf(rank), UnpackError({other.failure, other.failure_bytes}));
     error.where = "rank " + std::to_string(NameOf(options_.rank));
     return error;
   }
