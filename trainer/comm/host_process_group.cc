@@ -225,8 +225,8 @@ void HostProcessGroup::Renew() {
   core_->algorithm = before->algorithm.load();
 }
 
-void HostProcessGroup::FreePast() {
-  core_->region->FreePast();
+void HostProcessGroup::FreeOldGenerations() {
+  core_->region->FreeOldGenerations();
 }
 
 int HostProcessGroup::generation() const {

@@ -156,7 +156,7 @@ off_t SharedRegion::FileOffsetOf(const std::byte* data) const {
   return heaps_[rank] * kGenerationBytes + static_cast<off_t>(offset);
 }
 
-void SharedRegion::FreePast() {
+void SharedRegion::FreeOldGenerations() {
   std::vector<off_t> kept;
   for (int rank = 0; rank < local_size_; ++rank) kept.push_back(FileOffsetOf(heap(rank)));
   std::ranges::sort(kept);

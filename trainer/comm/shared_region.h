@@ -55,7 +55,7 @@ class SharedRegion {
   int born() const { return born_; }
   // Frees the memory of earlier generations, except for mapped heaps, because killed ranks could
   // not free it. REQUIRES: no rank uses this memory.
-  void FreePast();
+  void FreeOldGenerations();
   ControlBlock& control(int rank);
   Channel& channel(int from, int to);
   std::byte* heap(int rank);

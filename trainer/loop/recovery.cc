@@ -185,7 +185,7 @@ void Trainer::Settle() {
   }
   const int generation = recovery_.group->generation();
   if (generation == recovery_.settled) return;
-  recovery_.group->FreePast();
+  recovery_.group->FreeOldGenerations();
   for (const LostWorker& worker :
        recorder_->LostWorkersSince(static_cast<int>(recovery_.settled))) {
     if (observers_ == nullptr || recorder_->IsLost(worker.local_rank, generation)) continue;
