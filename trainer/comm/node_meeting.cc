@@ -32,7 +32,7 @@ Error RankLost(int rank, int lost, const std::string& before) {
 
 NodeMeeting::NodeMeeting(SharedRegion& region, Options options)
     : region_(region), options_(std::move(options)) {
-  mine().born = region_.born();
+  mine().heap_generation = region_.heap_generation();
 }
 
 NodeMeeting::~NodeMeeting() {
