@@ -142,7 +142,7 @@ void NodeMeeting::EndReading() {
   mine().read.store(sequence_, std::memory_order_release);
 }
 
-bool NodeMeeting::AllHaveRead(const std::function<void()>& meanwhile) {
+bool NodeMeeting::WaitForReaders(const std::function<void()>& meanwhile) {
   if (mine().read.load(std::memory_order_relaxed) != sequence_) return false;
   const Clock::time_point deadline = Clock::now() + kReadingTime;
   for (int rank = 0; rank < size(); ++rank) {
