@@ -45,7 +45,7 @@ struct Mesh {
 
   // Returns the mesh of the ranks with the same part of the model. Its `control` group has only
   // these ranks.
-  Mesh OfSameLayers() const;
+  Mesh WithSameLayers() const;
 
   // Returns whether this process adds its losses to sums over all ranks. Ranks that share a replica
   // see the same samples, so only one of them does.

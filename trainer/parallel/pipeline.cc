@@ -41,7 +41,7 @@ class Pipeline : public Strategy {
     for (const PipelineStage& stage : options_.own) own_.push_back({.stage = stage});
     if (mesh_.data.size == 1) return;
     // The ranks that have this stage keep it equal among themselves.
-    sync_.emplace(*model_, mesh_.OfSameLayers(), options_.sync);
+    sync_.emplace(*model_, mesh_.WithSameLayers(), options_.sync);
   }
 
   void ForwardBackward(const StepInputs& inputs) override {

@@ -142,7 +142,7 @@ class DistributedDataParallel : public Strategy {
           std::make_shared<VirtualRanks>(options.virtual_ranks, mesh.data.rank, mesh.data.size);
       options.sync.reducer.comm_hook = virtual_;
     }
-    sync_.emplace(*model_, mesh.OfSameLayers(), options.sync);
+    sync_.emplace(*model_, mesh.WithSameLayers(), options.sync);
     if (options.averaging) {
       averager_.emplace(parameters_.all(), mesh.data.group, *options.averaging);
     }

@@ -27,7 +27,7 @@ class Zero : public Strategy {
         tensors_(*model_),
         broadcast_buffers_(options.data_parallel.sync.broadcast_buffers) {
     const ReducerOptions& reducer = options.data_parallel.sync.reducer;
-    VerifySameModel(tensors_.all, *mesh_.OfSameLayers().control);
+    VerifySameModel(tensors_.all, *mesh_.WithSameLayers().control);
     if (options.stage == ZeroStage::kParameters) {
       Gathered(options.blocks);
     } else {
