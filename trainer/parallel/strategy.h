@@ -36,7 +36,7 @@ struct StepInputs {
 };
 
 struct Evaluated {
-  at::Tensor loss;          // the mean over batch.predictions; only if Mesh::counts()
+  at::Tensor loss;          // the mean over batch.predictions; only if Mesh::adds_to_sums()
   at::Tensor outputs = {};  // undefined unless requested
 };
 

@@ -101,7 +101,7 @@ Learnt TrainBy(const Job& job,
                int64_t micro_batches) {
   Learnt outcome;
   const auto sum = [&](double own) {
-    const at::Tensor total = at::full({}, mesh.counts() ? own : 0, at::kDouble);
+    const at::Tensor total = at::full({}, mesh.adds_to_sums() ? own : 0, at::kDouble);
     AllReduceOnHost(mesh.control.get(), total);
     return total.item<double>();
   };
@@ -135,8 +135,8 @@ Learnt TrainBy(const Job& job,
   built.model->eval();
   const std::vector<int64_t> all = {1, 2, 3, 4};
   const Evaluated found = built.strategy->EvaluateBatch(*built.model, job.train->Get(all), true);
-  EXPECT_EQ(found.outputs.defined(), mesh.counts());
-  outcome.evaluated = sum(mesh.counts() ? found.loss.item<double>() / mesh.data.size : 0);
+  EXPECT_EQ(found.outputs.defined(), mesh.adds_to_sums());
+  outcome.evaluated = sum(mesh.adds_to_sums() ? found.loss.item<double>() / mesh.data.size : 0);
   for (const auto& item : built.model->State()) outcome.weights[item.key()] = item.value().clone();
   return outcome;
 }
