@@ -57,10 +57,11 @@ ShardedGradients::ShardedGradients(std::span<ShardedUnit> units,
       hooks_.Add(parameter, [this, index = units_.size() - 1, i] { OnGradient(index, i); });
       own.blocks.push_back(blocks_before.at(parameter.unsafeGetTensorImpl()) +
                            unit.layout.PieceBegin(i) / kNormBlock);
-      own.counts.push_back(!options.counts || options.counts(unit.layout.parameters()[i].name));
+      own.adds_to_sums.push_back(!options.adds_to_sums ||
+                                 options.adds_to_sums(unit.layout.parameters()[i].name));
       for (int64_t block = 0; block < NormBlocksOf(unit.pieces[i].numel()); ++block) {
         own_blocks.push_back(own.blocks.back() + block);
-        own_counts.push_back(own.counts.back() ? 1 : 0);
+        own_counts.push_back(own.adds_to_sums.back() ? 1 : 0);
       }
     }
   }
@@ -208,7 +209,7 @@ at::Tensor ShardedGradients::OwnSquares() const {
       // 0 if the piece has no gradient yet.
       const int64_t count = NormBlocksOf(unit.unit->pieces[i].grad().numel());
       double* const blocks = squares.mutable_data_ptr<double>() + unit.blocks[i];
-      if (unit.counts[i]) std::copy_n(next, count, blocks);
+      if (unit.adds_to_sums[i]) std::copy_n(next, count, blocks);
       next += count;
     }
   }

@@ -316,7 +316,7 @@ Evaluated Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_ou
   return {.loss = model.LossFrom(outputs, batch), .outputs = outputs};
 }
 
-bool CountsInSums(const Model& model, const std::string& parameter, const Mesh& mesh) {
+bool AddsGradientToSums(const Model& model, const std::string& parameter, const Mesh& mesh) {
   const StatePlacement placement = model.PlacementOf(parameter);
   const bool split = !placement.empty() && !placement.front().slice.global_shape.empty();
   return split || mesh.tensor.rank == 0;
@@ -326,7 +326,7 @@ TrainedParameters::TrainedParameters(const Model& model, const Mesh& mesh) {
   for (const auto& item : model.named_parameters()) {
     if (!item.value().requires_grad()) continue;
     all_.push_back(item.value());
-    counted_.push_back(CountsInSums(model, item.key(), mesh));
+    counted_.push_back(AddsGradientToSums(model, item.key(), mesh));
   }
 }
 

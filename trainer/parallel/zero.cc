@@ -41,10 +41,10 @@ class Zero : public Strategy {
                                                      [this](size_t unit) {
                                                        if (gathered_) gathered_->Free(unit);
                                                      },
-                                                 .counts =
+                                                 .adds_to_sums =
                                                      [this](const std::string& parameter) {
-                                                       return CountsInSums(*model_, parameter,
-                                                                           mesh_);
+                                                       return AddsGradientToSums(*model_, parameter,
+                                                                                 mesh_);
                                                      },
                                                  .check_finite = reducer.check_finite,
                                                  .recorder = reducer.recorder});
