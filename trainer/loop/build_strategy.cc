@@ -120,7 +120,7 @@ void HandOutModel(const Model* whole, const Model& part, const Mesh& mesh) {
   });
   torch::OrderedDict<std::string, at::Tensor> state;
   if (whole != nullptr) state = whole->State();
-  HandOutWhole(parts, mesh.control.get(), [&](const std::string& name) { return state[name]; });
+  DistributeWhole(parts, mesh.control.get(), [&](const std::string& name) { return state[name]; });
 }
 
 BuiltStrategy BuildStrategy(const Job& job,

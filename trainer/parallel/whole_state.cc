@@ -135,7 +135,7 @@ void GatherWhole(const StateDict& state,
   }
 }
 
-void HandOutWhole(const StateDict& state, c10d::Backend* control, const GiveTensor& give) {
+void DistributeWhole(const StateDict& state, c10d::Backend* control, const GiveTensor& give) {
   const at::NoGradGuard no_grad;
   const auto parts = ByName(state);
   for (const auto& [name, whole] : WholesOf(state, "", control)) {
