@@ -136,7 +136,7 @@ void ShardedGradients::LaunchComplete() {
 
 void ShardedGradients::Launch(Unit& unit) {
   const at::NoGradGuard no_grad;
-  if (flights_.size() == kMostFlights) SettleFirst();
+  if (flights_.size() == kMostFlights) FinishFirstFlight();
   const UnitLayout& layout = unit.unit->layout;
   const at::Tensor taken = buckets_.Take(layout.elements(), unit.sum.options());
   const at::Tensor bucket = taken.narrow(0, 0, layout.elements());
@@ -152,7 +152,7 @@ void ShardedGradients::Launch(Unit& unit) {
                       .work = AveragePart(mesh_.shard, part.narrow(0, 0, layout.part()), bucket)});
 }
 
-void ShardedGradients::SettleFirst() {
+void ShardedGradients::FinishFirstFlight() {
   const Stopwatch stopwatch(exposed_seconds_);
   const at::NoGradGuard no_grad;
   const Flight flight = std::move(flights_.front());
@@ -171,7 +171,7 @@ void ShardedGradients::SettleFirst() {
 
 void ShardedGradients::OnBackwardEnd() {
   if (to_launch_ > 0) ThrowMissingGradients();
-  while (!flights_.empty()) SettleFirst();
+  while (!flights_.empty()) FinishFirstFlight();
   const Stopwatch stopwatch(exposed_seconds_);
   for (const auto& work : of_replicas_) work->wait();
   of_replicas_.clear();

@@ -81,7 +81,7 @@ class ShardedGradients {
   void OnBackwardEnd();
   void LaunchComplete();
   void Launch(Unit& unit);
-  void SettleFirst();
+  void FinishFirstFlight();
   at::Tensor OwnSquares() const;
   std::string Where() const;
   [[noreturn]] void ThrowMissingGradients() const;
