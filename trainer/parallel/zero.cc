@@ -29,7 +29,7 @@ class Zero : public Strategy {
     const ReducerOptions& reducer = options.data_parallel.sync.reducer;
     VerifySameModel(tensors_.all, *mesh_.WithSameLayers().control);
     if (options.stage == ZeroStage::kParameters) {
-      Gathered(options.blocks);
+      MakeGatheredUnits(options.blocks);
     } else {
       update_.emplace(tensors_.trained, mesh_.shard, reducer.limits.cap_bytes);
       BroadcastFrom(0, tensors_.trained, *mesh_.data.group);
@@ -114,7 +114,7 @@ class Zero : public Strategy {
 
  private:
   std::span<ShardedUnit> units() { return gathered_ ? gathered_->units() : update_->units(); }
-  void Gathered(const std::vector<std::vector<std::string>>& blocks);
+  void MakeGatheredUnits(const std::vector<std::vector<std::string>>& blocks);
 
   const std::shared_ptr<Model> model_;
   const Mesh mesh_;
@@ -129,7 +129,7 @@ class Zero : public Strategy {
   double exposed_seconds_ = 0;
 };
 
-void Zero::Gathered(const std::vector<std::vector<std::string>>& blocks) {
+void Zero::MakeGatheredUnits(const std::vector<std::vector<std::string>>& blocks) {
   std::vector<std::vector<size_t>> members;
   std::map<std::vector<std::string>, size_t> known;
   for (const std::vector<std::string>& modules : blocks) {
