@@ -228,7 +228,7 @@ std::vector<std::vector<at::Tensor>> Pipeline::CountedGradients() {
     own.push_back(elsewhere ? at::Tensor() : parameter.grad());
   }
   std::vector<std::vector<at::Tensor>> by_device;
-  for (const at::Tensor& gradient : parameters_.Counted(std::move(own))) {
+  for (const at::Tensor& gradient : parameters_.SelectCounted(std::move(own))) {
     const auto place = std::ranges::find_if(
         by_device, [&](const auto& known) { return known.front().device() == gradient.device(); });
     place == by_device.end() ? by_device.push_back({gradient}) : place->push_back(gradient);

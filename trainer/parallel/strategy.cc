@@ -51,7 +51,7 @@ class Single : public Strategy {
     return gradients;
   }
   DeviceScalar GradientNorm() override {
-    return NormOverModel(SquaresOf(parameters_.Counted(Gradients())), mesh_);
+    return NormOverModel(SquaresOf(parameters_.SelectCounted(Gradients())), mesh_);
   }
   DeviceScalar ClipGradients(double max_norm) override {
     const DeviceScalar norm = GradientNorm();
@@ -167,7 +167,7 @@ class DistributedDataParallel : public Strategy {
     return reducer().Gradients();
   }
   DeviceScalar GradientNorm() override {
-    return NormOverModel(SquaresOf(parameters_.Counted(Gradients())), mesh_);
+    return NormOverModel(SquaresOf(parameters_.SelectCounted(Gradients())), mesh_);
   }
   DeviceScalar ClipGradients(double max_norm) override {
     const DeviceScalar norm = GradientNorm();
@@ -330,7 +330,7 @@ TrainedParameters::TrainedParameters(const Model& model, const Mesh& mesh) {
   }
 }
 
-std::vector<at::Tensor> TrainedParameters::Counted(std::vector<at::Tensor> gradients) const {
+std::vector<at::Tensor> TrainedParameters::SelectCounted(std::vector<at::Tensor> gradients) const {
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!counted_[i]) gradients[i].reset();
   }

@@ -32,7 +32,7 @@ class TrainedParameters {
   const std::vector<at::Tensor>& all() const { return all_; }
   // Returns the gradients that are defined and that this rank counts. `gradients` are in the order
   // of all().
-  std::vector<at::Tensor> Counted(std::vector<at::Tensor> gradients) const;
+  std::vector<at::Tensor> SelectCounted(std::vector<at::Tensor> gradients) const;
 
  private:
   std::vector<at::Tensor> all_;
