@@ -84,7 +84,7 @@ void AddShare(const Job& job,
   const auto evaluate = [&](bool counted) {
     before_batch();
     const PrecisionScope precision(job.config.training.precision);
-    const Evaluated found = strategy.EvaluateBatch(model, batch, sums.NeedsOutputs(batch));
+    const BatchEvaluation found = strategy.EvaluateBatch(model, batch, sums.NeedsOutputs(batch));
     if (counted) sums.Add(found.loss.item<double>(), found.outputs, batch);
   };
   int64_t done = 0;

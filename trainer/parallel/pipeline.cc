@@ -76,7 +76,7 @@ class Pipeline : public Strategy {
   void BeforeEvaluation() override {
     if (sync_) sync_->SyncBuffers();
   }
-  Evaluated EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) override;
+  BatchEvaluation EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) override;
   void NameState(StateVisitor& visitor) override;
   // false with several stages, because a model on several devices cannot be used as one.
   bool holds_whole_model() const override { return own_.size() == 1; }
@@ -265,8 +265,8 @@ DeviceScalar Pipeline::ClipGradients(double max_norm) {
   return norm;
 }
 
-Evaluated Pipeline::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
-  Evaluated found;
+BatchEvaluation Pipeline::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
+  BatchEvaluation found;
   for (Own& own : own_) {
     const auto& [index, begin, end, device] = own.stage;
     const c10::OptionalDeviceGuard guard(device);

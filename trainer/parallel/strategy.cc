@@ -310,7 +310,7 @@ void Strategy::Rejoin(int /*giver*/) {
   DDPRUN_CHECK(false);  // RecoveryObstacle() excludes such strategies
 }
 
-Evaluated Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
+BatchEvaluation Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
   if (!with_outputs) return {.loss = model.Loss(batch)};
   const at::Tensor outputs = model.Outputs(batch);
   return {.loss = model.LossFrom(outputs, batch), .outputs = outputs};

@@ -82,9 +82,9 @@ class Zero : public Strategy {
     if (!broadcast_buffers_ || tensors_.buffers.empty()) return;
     BroadcastFrom(0, tensors_.buffers, *mesh_.data.group);
   }
-  Evaluated EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) override {
+  BatchEvaluation EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) override {
     if (gathered_) gathered_->BeforeForward();
-    Evaluated found = Strategy::EvaluateBatch(model, batch, with_outputs);
+    BatchEvaluation found = Strategy::EvaluateBatch(model, batch, with_outputs);
     if (gathered_) gathered_->AfterForward();
     return found;
   }

@@ -134,7 +134,8 @@ Learnt TrainBy(const Job& job,
   built.strategy->BeforeEvaluation();
   built.model->eval();
   const std::vector<int64_t> all = {1, 2, 3, 4};
-  const Evaluated found = built.strategy->EvaluateBatch(*built.model, job.train->Get(all), true);
+  const BatchEvaluation found =
+      built.strategy->EvaluateBatch(*built.model, job.train->Get(all), true);
   EXPECT_EQ(found.outputs.defined(), mesh.adds_to_sums());
   outcome.evaluated = sum(mesh.adds_to_sums() ? found.loss.item<double>() / mesh.data.size : 0);
   for (const auto& item : built.model->State()) outcome.weights[item.key()] = item.value().clone();

@@ -139,7 +139,7 @@ Run Train(const std::string& name, const std::shared_ptr<Model>& model, const Me
   const at::NoGradGuard no_grad;
   model->eval();
   const Batch batch = BatchOf(name, *model, kSteps, mesh.data.rank, mesh.data.size);
-  const Evaluated found = strategy->EvaluateBatch(*model, batch, /*with_outputs=*/true);
+  const BatchEvaluation found = strategy->EvaluateBatch(*model, batch, /*with_outputs=*/true);
   run.losses.push_back(mean(found.loss));
   run.losses.push_back(mean(model->Loss(batch)));
   run.outputs = found.outputs;
