@@ -266,7 +266,7 @@ void GoOnAsRankZero(const Job& job,
   const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
                        .place = trainer.place(),
                        .begun = true};
-  const ToldSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
+  const WrittenSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
   Observers observers;
   Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
   AddFiles(job.config.report, start, terminal, observers, /*goes_on=*/true);

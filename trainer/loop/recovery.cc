@@ -203,7 +203,7 @@ void Trainer::Settle() {
   recovery_.settled = generation;
 }
 
-void Trainer::TellMissed(const ToldSteps& told, const Observers& observers) const {
+void Trainer::TellMissed(const WrittenSteps& told, const Observers& observers) const {
   const StepReport& step = reports_.last();
   if (step.reported && step.step > told.train) observers.Notify(&Observer::OnStep, step);
   const EvalReport& evaluation = recovery_.evaluation;

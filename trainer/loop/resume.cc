@@ -218,7 +218,7 @@ void BeginRun(RunStart& start, const Config& config, const Environment& environm
   start.begun = true;
   ThrowIfError(KeepRunFolder(start.folder, config, NamesOfJob(config, environment).all));
   if (!start.folder.made) {
-    const double last = LastToldAt(metrics);
+    const double last = LastWriteTime(metrics);
     if (last > 0 && !IsRestart(environment)) start.idle_seconds = start.unix_seconds - last;
     ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
   } else if (start.checkpoint) {

@@ -74,12 +74,12 @@ Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due) {
   return WriteFileAtomically(path, kept);
 }
 
-Result<ToldSteps> CutLastLine(const std::string& path) {
-  constexpr off_t kLooked = off_t{1} << 20;
+Result<WrittenSteps> CutLastLine(const std::string& path) {
+  constexpr off_t kTailBytes = off_t{1} << 20;
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   const off_t size = fd.valid() ? ::lseek(fd.get(), 0, SEEK_END) : -1;
   if (size < 0) return CannotWrite(path, errno);
-  const off_t begin = std::max<off_t>(size - kLooked, 0);
+  const off_t begin = std::max<off_t>(size - kTailBytes, 0);
   std::string end(static_cast<size_t>(size - begin), '\0');
   end.resize(
       static_cast<size_t>(std::max<ssize_t>(::pread(fd.get(), end.data(), end.size(), begin), 0)));
@@ -87,7 +87,7 @@ Result<ToldSteps> CutLastLine(const std::string& path) {
   if (::ftruncate(fd.get(), begin + static_cast<off_t>(end.size())) != 0) {
     return CannotWrite(path, errno);
   }
-  ToldSteps told;
+  WrittenSteps told;
   std::istringstream lines(end);
   for (std::string line; std::getline(lines, line);) {
     if (line.find(R"("split":"train")") != line.npos) told.train = StepOf(line);
@@ -96,12 +96,12 @@ Result<ToldSteps> CutLastLine(const std::string& path) {
   return told;
 }
 
-double LastToldAt(const std::string& path) {
+double LastWriteTime(const std::string& path) {
   constexpr std::string_view kTime = "{\"ts\":";
-  constexpr std::streamoff kLooked = 1 << 16;
+  constexpr std::streamoff kTailBytes = 1 << 16;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return 0;
-  file.seekg(std::max<std::streamoff>(file.tellg() - kLooked, 0));
+  file.seekg(std::max<std::streamoff>(file.tellg() - kTailBytes, 0));
   double last = 0;
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(kTime)) continue;

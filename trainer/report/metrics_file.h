@@ -19,17 +19,17 @@ namespace ddprun::trainer {
 Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due = false);
 
 // The last steps in the file.
-struct ToldSteps {
+struct WrittenSteps {
   int64_t train = 0;
   int64_t validation = 0;
 };
 // Prepares the file after its process was killed and another process replaces it: removes only an
 // unfinished last line. Reads only the end of the file.
-Result<ToldSteps> CutLastLine(const std::string& path);
+Result<WrittenSteps> CutLastLine(const std::string& path);
 
 // Returns when the last line of the file at `path` was written (Unix time); 0 means that there is
 // none.
-double LastToldAt(const std::string& path);
+double LastWriteTime(const std::string& path);
 
 class MetricsFile final : public Observer {
  public:

@@ -116,7 +116,7 @@ TEST_F(TimeLedgerTest, CountsNothingOfTheTimeInWhichNobodyWantedIt) {
     stopped.Notify(&Observer::OnCheckpoint, Saved(4, 0), At(12));
     stopped.Notify(&Observer::OnEnd, RunEnd{.reason = "stopped", .step = 4}, At(12));
   }
-  EXPECT_EQ(LastToldAt(Path()), 1012);
+  EXPECT_EQ(LastWriteTime(Path()), 1012);
   for (const double begin : {5000, 9000}) {  // the first of these is killed
     ASSERT_TRUE(CutMetrics(Path(), 4).ok());
     const double idle = begin - (begin == 5000 ? 12 : 5003);
@@ -130,7 +130,7 @@ TEST_F(TimeLedgerTest, CountsNothingOfTheTimeInWhichNobodyWantedIt) {
   EXPECT_EQ(last["wall_seconds"], 12 + 3 + 20);
   EXPECT_EQ(last["useful_seconds"], 12.5);
   EXPECT_EQ(last["lost_seconds"], 15);
-  EXPECT_EQ(LastToldAt(folder_ + "/none"), 0);
+  EXPECT_EQ(LastWriteTime(folder_ + "/none"), 0);
 }
 
 TEST_F(TimeLedgerTest, SaysNothingOfShortRuns) {
