@@ -269,7 +269,7 @@ void GoOnAsRankZero(const Job& job,
   const WrittenSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
   Observers observers;
   Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
-  AddFiles(job.config.report, start, terminal, observers, /*goes_on=*/true);
+  AddFiles(job.config.report, start, terminal, observers, /*continues_file=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
   const std::string to_go_on = ResumeCommand(job, header, start.folder);

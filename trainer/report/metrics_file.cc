@@ -112,7 +112,7 @@ double LastWriteTime(const std::string& path) {
 
 void MetricsFile::OnBegin(const RunHeader& header, ReportTime now) {
   fd_ = ValueOrThrow(OpenToAppend(path_));
-  if (goes_on_) return;
+  if (continues_file_) return;
   Json object = {{"ts", now.unix_seconds},
                  {"event", "start"},
                  {"run", header.run_name},

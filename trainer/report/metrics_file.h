@@ -34,9 +34,10 @@ double LastWriteTime(const std::string& path);
 class MetricsFile final : public Observer {
  public:
   // `warned` gets a note, once, if lines are lost (a full disk); later lines may succeed.
-  // `goes_on`: this process replaces another one, and continues its file without a first line.
-  MetricsFile(std::string path, Observer& warned, bool goes_on = false)
-      : path_(std::move(path)), warned_(warned), goes_on_(goes_on) {}
+  // `continues_file`: this process replaces another one, and continues its file without a first
+  // line.
+  MetricsFile(std::string path, Observer& warned, bool continues_file = false)
+      : path_(std::move(path)), warned_(warned), continues_file_(continues_file) {}
 
   // Opens the file to append to it, or creates it.
   void OnBegin(const RunHeader& header, ReportTime now) override;
@@ -52,7 +53,7 @@ class MetricsFile final : public Observer {
 
   const std::string path_;
   Observer& warned_;
-  const bool goes_on_;
+  const bool continues_file_;
   UniqueFd fd_;
   int64_t step_ = 0;
   bool losing_ = false;

@@ -31,14 +31,14 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
   double idle_before = 0;
   std::ifstream file(path_, std::ios::binary);
   for (std::string text; std::getline(file, text);) {
-    const bool validation = goes_on_ && text.find(R"("split":"validation")") != text.npos;
+    const bool validation = continues_file_ && text.find(R"("split":"validation")") != text.npos;
     if (!validation && text.find(R"("event":)") == text.npos) continue;
     const LedgerJson line = LedgerJson::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!line.is_object()) continue;
     if (validation) spent_.evaluation += Get(line, "seconds");
     const std::string event = line.value("event", "");
     if (event == "start" && starts_++ == 1) began_ = Get(line, "ts");
-    const bool later = !goes_on_ && line.value("step", int64_t{0}) > header.resumed_step;
+    const bool later = !continues_file_ && line.value("step", int64_t{0}) > header.resumed_step;
     if (event != "ledger" || later) continue;
     idle_before = Get(line, "idle_seconds");
     spent_ = {.useful = Get(line, "useful_seconds"),
@@ -47,7 +47,7 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
               .saving = Get(line, "saving_seconds"),
               .evaluation = Get(line, "evaluation_seconds")};
   }
-  if (goes_on_) --starts_;  // because the lines include this start's own
+  if (continues_file_) --starts_;  // because the lines include this start's own
   // Ignores an error, because MetricsFile reports it for its own lines.
   if (auto opened = OpenToAppend(path_)) fd_ = *std::move(opened);
   const bool idle = idle_ > 0;
@@ -58,7 +58,7 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
 }
 
 void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
-  if (std::exchange(goes_on_, false)) {
+  if (std::exchange(continues_file_, false)) {
     const double known = spent_.useful + spent_.data + spent_.ranks + spent_.saving;
     spent_.useful += std::max(report.run_seconds - report.step_seconds - known, 0.0);
   }

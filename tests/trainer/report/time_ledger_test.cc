@@ -25,7 +25,7 @@ class TimeLedgerTest : public ScratchFolder {
   // A start at second `begin` that goes on after `resumed_step`.
   Observers Start(double begin, int64_t resumed_step, double idle = 0) {
     Observers observers;
-    observers.Add(std::make_unique<TimeLedger>(Path(), heard_, /*goes_on=*/false, idle));
+    observers.Add(std::make_unique<TimeLedger>(Path(), heard_, /*continues_file=*/false, idle));
     observers.Add(std::make_unique<MetricsFile>(Path(), heard_));
     RunHeader header;
     header.resumed_step = resumed_step;
