@@ -87,13 +87,13 @@ Result<WrittenSteps> CutLastLine(const std::string& path) {
   if (::ftruncate(fd.get(), begin + static_cast<off_t>(end.size())) != 0) {
     return CannotWrite(path, errno);
   }
-  WrittenSteps told;
+  WrittenSteps written;
   std::istringstream lines(end);
   for (std::string line; std::getline(lines, line);) {
-    if (line.find(R"("split":"train")") != line.npos) told.train = StepOf(line);
-    if (line.find(R"("split":"validation")") != line.npos) told.validation = StepOf(line);
+    if (line.find(R"("split":"train")") != line.npos) written.train = StepOf(line);
+    if (line.find(R"("split":"validation")") != line.npos) written.validation = StepOf(line);
   }
-  return told;
+  return written;
 }
 
 double LastWriteTime(const std::string& path) {
@@ -222,7 +222,7 @@ void MetricsFile::OnEnd(const RunEnd& end, ReportTime now) {
 
 void MetricsFile::Append(const std::string& line) {
   const Status status = AppendLine(fd_.get(), line, path_);
-  if (status.ok() || std::exchange(losing_, true)) return;
+  if (status.ok() || std::exchange(has_warned_, true)) return;
   warned_.OnNote("warning: metrics are being lost from step " + std::to_string(step_) +
                  " on: " + status.error().what);
 }

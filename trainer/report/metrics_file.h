@@ -56,7 +56,7 @@ class MetricsFile final : public Observer {
   const bool continues_file_;
   UniqueFd fd_;
   int64_t step_ = 0;
-  bool losing_ = false;
+  bool has_warned_ = false;
 };
 
 }  // namespace ddprun::trainer

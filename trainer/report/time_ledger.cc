@@ -71,8 +71,8 @@ void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
 
 void TimeLedger::OnSave(int64_t step, ReportTime /*now*/) {
   // A save that never gets a result was of an earlier step.
-  while (begun_.size() > 1) begun_.pop_front();
-  begun_.emplace_back(step, spent_);
+  while (saves_.size() > 1) saves_.pop_front();
+  saves_.emplace_back(step, spent_);
 }
 
 void TimeLedger::OnEval(const EvalReport& report, ReportTime /*now*/) {
@@ -83,9 +83,9 @@ void TimeLedger::OnCheckpoint(const CheckpointReport& report, ReportTime now) {
   // Subtracts the stall from useful time, because it was a part of the steps.
   spent_.saving += report.stall_seconds;
   spent_.useful -= report.stall_seconds;
-  while (!begun_.empty() && begun_.front().first < report.step) begun_.pop_front();
-  if (!report.error.empty() || begun_.empty() || begun_.front().first != report.step) return;
-  Write(report.step, begun_.front().second, now);
+  while (!saves_.empty() && saves_.front().first < report.step) saves_.pop_front();
+  if (!report.error.empty() || saves_.empty() || saves_.front().first != report.step) return;
+  Write(report.step, saves_.front().second, now);
 }
 
 void TimeLedger::OnEnd(const RunEnd& end, ReportTime now) {

@@ -51,7 +51,7 @@ class TimeLedger final : public Observer {
   double began_ = 0;  // wall clock of the first start, plus the idle time
   int64_t starts_ = 1;
   Seconds spent_;
-  std::deque<std::pair<int64_t, Seconds>> begun_;  // of running saves: step, time spent before
+  std::deque<std::pair<int64_t, Seconds>> saves_;  // of running saves: step, time spent before
 };
 
 }  // namespace ddprun::trainer
