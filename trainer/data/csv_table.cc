@@ -36,9 +36,9 @@ bool AreRatherNumbers(const std::vector<std::string>& labels) {
 }
 
 // Texts, numbered in the order in which they came.
-class Numbered {
+class TextNumbers {
  public:
-  explicit Numbered(const std::vector<std::string>& texts) {
+  explicit TextNumbers(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) Add(text);
   }
 
@@ -77,10 +77,10 @@ size_t Find(const Fields& header,
             char delimiter) {
   const auto found = std::ranges::find(header, name);
   if (found != header.end()) return found - header.begin();
-  throw WrongDataFile(
-      path,
-      "\"" + path + "\" has no column \"" + name + "\". Its columns are " + Quoted(header) + ".",
-      HintFor(header, name, delimiter));
+  throw WrongDataFile(path,
+                      "\"" + path + "\" has no column \"" + name + "\". Its columns are " +
+                          QuoteNames(header) + ".",
+                      HintFor(header, name, delimiter));
 }
 
 // Returns false if the file is empty.
@@ -245,7 +245,8 @@ class Reader {
     }
     const std::optional<double> number = ParseNumber(text);
     if (number && std::isfinite(*number)) return number;
-    Bad("Column \"" + column + "\" is \"" + Shown(text) + "\"; a number was expected. " +
+    Bad("Column \"" + column + "\" is \"" + ShortenForMessage(text) +
+        "\"; a number was expected. " +
         "data.categorical_columns takes the values of a column as names.");
     return std::nullopt;
   }
@@ -278,7 +279,7 @@ class Reader {
   void UnknownCategory(const std::string& text, const CsvFeature& known) {
     const auto nearest = Nearest(text, known.categories);
     bad_rows_.Add(path_, line_,
-                  "Column \"" + known.column + "\" is \"" + Shown(text) +
+                  "Column \"" + known.column + "\" is \"" + ShortenForMessage(text) +
                       "\", which no row of the training data has" +
                       (nearest ? "; \"" + *nearest + "\" comes close." : "."));
   }
@@ -293,7 +294,7 @@ class Reader {
       if (overfull_[i]) {
         found += "Column \"" + name + "\" has more than " +
                  std::to_string(options_.max_categories) + " different values (" +
-                 Quoted(texts, 2) + ").\n";
+                 QuoteNames(texts, 2) + ").\n";
       } else {
         kept.push_back(name);
       }
@@ -303,7 +304,7 @@ class Reader {
                          .where = path_,
                          .what = found + "Each of the values would be an input of its own.",
                          .hint = "This leaves them out: \"feature_columns\": [" +
-                                 Quoted(kept, kept.size()) + "]\n" +
+                                 QuoteNames(kept, kept.size()) + "]\n" +
                                  "Or raise data.max_categories.",
                          .page = "too-many-categories"});
   }
@@ -360,9 +361,9 @@ class Reader {
   const bool training_;
   const bool told_;  // the training data has these rows and has reported bad ones
   const bool labels_known_;
-  Numbered labels_;
-  std::vector<Numbered> categories_;  // by feature
-  std::vector<bool> overfull_;        // by feature: has more categories than allowed
+  TextNumbers labels_;
+  std::vector<TextNumbers> categories_;  // by feature
+  std::vector<bool> overfull_;           // by feature: has more categories than allowed
   BadRows bad_rows_;
   CsvTable table_;
   std::string path_;

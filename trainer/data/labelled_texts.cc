@@ -127,7 +127,7 @@ class LabelledTextReader {
           (name->empty() ? "The first row has no known column for the " +
                                std::string(name == &columns.label ? "label" : "text")
                          : "The first row has no column \"" + *name + "\"") +
-              "; it has " + Quoted({names.begin(), names.end()}) + ".",
+              "; it has " + QuoteNames({names.begin(), names.end()}) + ".",
           "Name the columns: data.text_column, data.text_pair_column, data.label_column.");
     }
     columns_ = std::move(columns);
