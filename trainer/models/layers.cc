@@ -133,7 +133,7 @@ at::Tensor Attention(const at::Tensor& queries,
                      const at::Tensor& keys,
                      const at::Tensor& values,
                      const AttentionOptions& options) {
-  std::optional<OwnRandomNumbers> of_these_heads;
+  std::optional<RandomNumbersOfPart> of_these_heads;
   if (options.axis != nullptr && options.dropout > 0) {
     of_these_heads.emplace(queries.device(), options.axis->rank());
   }

@@ -214,7 +214,7 @@ void RecomputeBlocks(Model& model) {
     if (!stage.is_block) return stage.forward(x);
     std::vector<at::Tensor>& parameters = known[stage.modules];
     if (parameters.empty()) parameters = model.ParametersOf(stage);
-    return Recomputed(stage.forward, x, parameters);
+    return RunWithRecompute(stage.forward, x, parameters);
   });
 }
 

@@ -199,7 +199,7 @@ at::Tensor ShardedGradients::OwnSquares() const {
   const at::Tensor squares =
       at::zeros({blocks_}, at::dtype(at::kDouble).device(on_host ? at::kCPU : mesh_.device));
   if (!on_host) {
-    const at::Tensor own = SquaresByBlockThere(gradients);
+    const at::Tensor own = SquaresByBlockOnDevice(gradients);
     if (own.numel() == own_blocks_.numel()) squares.index_copy_(0, own_blocks_, own * own_counts_);
     return squares;  // unless no backward has produced gradients yet
   }
