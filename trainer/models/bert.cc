@@ -91,7 +91,7 @@ class Bert final : public Model {
 
   std::vector<Stage> Stages(const Batch& batch) const override {
     const Tokens tokens = TokensOf(batch);
-    const auto embed = [=, this](const at::Tensor& /*inputs*/) { return Embedded(batch, tokens); };
+    const auto embed = [=, this](const at::Tensor& /*inputs*/) { return Embed(batch, tokens); };
     std::vector<Stage> stages = {{{"bert.embeddings"}, embed}};
     for (size_t i = 0; i < blocks_.size(); ++i) {
       // The last layer computes only the first tokens, [CLS], because they represent the texts.
@@ -161,7 +161,7 @@ class Bert final : public Model {
   }
 
   // [N, C]
-  at::Tensor Embedded(const Batch& batch, const Tokens& tokens) const {
+  at::Tensor Embed(const Batch& batch, const Tokens& tokens) const {
     const int64_t length = batch.inputs.size(1);
     CheckLength(length, options_.max_position_embeddings);
     const auto of_tokens = [&](const at::Tensor& ids) {
