@@ -235,7 +235,7 @@ BuiltStrategy BuildPipeline(const Job& job,
                                               : c10::Device(at::kMeta);
                                  });
   }
-  built.model->ForgetMeta();
+  built.model->DropMetaModules();
   HandOutModel(whole.get(), *built.model, mesh);
   if (config.training.gradient_checkpointing) RecomputeBlocks(*built.model);
   std::vector<NamedParameter> own;

@@ -79,7 +79,7 @@ std::vector<at::Tensor> Model::ParametersOf(const Stage& stage) const {
 }
 
 at::Tensor Model::Walk(std::span<const Stage> stages, at::Tensor x) const {
-  if (given_.defined()) x = given_;
+  if (first_input_.defined()) x = first_input_;
   for (size_t i = first_stage_; i < stages.size(); ++i) x = stage_hook_(stages[i], x);
   return x;
 }
@@ -92,19 +92,19 @@ at::Tensor Model::RunStages(const Batch& batch,
   return Walk(std::span(stages).subspan(begin, end - begin), x);
 }
 
-at::Tensor Model::GoOnFrom(size_t begin,
-                           const at::Tensor& x,
-                           const std::function<at::Tensor()>& call) {
+at::Tensor Model::RunFromStage(size_t begin,
+                               const at::Tensor& x,
+                               const std::function<at::Tensor()>& call) {
   first_stage_ = begin;
-  given_ = x;
+  first_input_ = x;
   const auto reset = c10::make_scope_exit([this] {
     first_stage_ = 0;
-    given_.reset();
+    first_input_.reset();
   });
   return call();
 }
 
-void Model::ForgetMeta() {
+void Model::DropMetaModules() {
   ForgetMetaIn(*this);
 }
 

@@ -170,7 +170,7 @@ void Pipeline::Forward(const StepInputs& inputs, size_t micro_batch, Own& own) {
   if (index > 0) x = x.detach().requires_grad_();
   const auto forward = [&, begin = begin, end = end] {
     if (!IsLast(own)) return model_->RunStages(batch, begin, end, x);
-    return model_->GoOnFrom(begin, x, [&] { return inputs.loss(*model_, batch, micro_batch); });
+    return model_->RunFromStage(begin, x, [&] { return inputs.loss(*model_, batch, micro_batch); });
   };
   const at::Tensor y = inputs.part ? inputs.part(micro_batch, index, device, forward) : forward();
   own.kept.push_back({x, y});
@@ -273,7 +273,7 @@ BatchEvaluation Pipeline::EvaluateBatch(Model& model, const Batch& batch, bool w
     const Batch here = OnDevice(batch, device);
     const at::Tensor x = TakeInput(here, own);
     if (IsLast(own)) {
-      model.GoOnFrom(begin, x, [&] {
+      model.RunFromStage(begin, x, [&] {
         found = Strategy::EvaluateBatch(model, here, with_outputs);
         return found.loss;
       });
