@@ -117,7 +117,7 @@ class Bert final : public Model {
   std::string ConfigJson() const override;
   std::optional<std::string> ParameterFor(const std::string& stored_name) const override;
 
-  bool MayStartFresh(const std::string& parameter) const override {
+  bool MayBeMissingInFile(const std::string& parameter) const override {
     return parameter.starts_with("classifier.") || parameter.starts_with("bert.pooler.");
   }
 

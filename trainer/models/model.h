@@ -95,8 +95,8 @@ class Model : public torch::nn::Module {
 
   // A weights file may lack the parameter, as the file of an encoder lacks a classifier's head:
   // InitializeParameter then draws it.
-  virtual bool MayStartFresh(const std::string& /*parameter*/) const { return false; }
-  // Draws one parameter from torch's default generator. REQUIRES: MayStartFresh, or the model
+  virtual bool MayBeMissingInFile(const std::string& /*parameter*/) const { return false; }
+  // Draws one parameter from torch's default generator. REQUIRES: MayBeMissingInFile, or the model
   // draws all of them so.
   virtual void InitializeParameter(const std::string& /*parameter*/, at::Tensor& /*value*/) const {}
 

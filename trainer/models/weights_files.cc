@@ -131,7 +131,7 @@ std::map<std::string, WeightsFiles::Entry> OpenCheckpoint(const std::string& pat
 
 }  // namespace
 
-bool HoldsWeightsAlone(const std::string& path) {
+bool HasOnlyWeights(const std::string& path) {
   return fs::is_regular_file(path) || IsCheckpoint(path);
 }
 
