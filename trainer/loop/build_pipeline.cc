@@ -224,7 +224,7 @@ BuiltStrategy BuildPipeline(const Job& job,
     return found;
   };
   {
-    const LayersOver axis(mesh.tensor.size > 1 ? MakeTensorAxis(mesh.tensor) : nullptr);
+    const SplitLayersScope axis(mesh.tensor.size > 1 ? MakeTensorAxis(mesh.tensor) : nullptr);
     built.model = MakeModelParts(job.model, {config.training.loss, config.training.label_smoothing},
                                  [&](const std::string& name) {
                                    const std::vector<int> holders = stages_that_have(name);

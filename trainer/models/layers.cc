@@ -147,11 +147,11 @@ at::Tensor Attention(const at::Tensor& queries,
   return mixed.transpose(1, 2).reshape({-1, queries.size(1) * values.size(-1)});
 }
 
-at::Tensor LastOfEach(const at::Tensor& x, int64_t texts) {
+at::Tensor LastTokenOfEach(const at::Tensor& x, int64_t texts) {
   return x.view({texts, -1, x.size(-1)}).select(1, -1);
 }
 
-at::Tensor AtLeastFloat(const at::Tensor& x) {
+at::Tensor WidenToFloat(const at::Tensor& x) {
   return at::isReducedFloatingType(x.scalar_type()) ? x.to(at::kFloat) : x;
 }
 
@@ -159,7 +159,7 @@ at::Tensor CrossEntropy(const at::Tensor& scores,
                         const at::Tensor& targets,
                         int64_t predictions,
                         double smoothing) {
-  const at::Tensor exact = AtLeastFloat(scores);
+  const at::Tensor exact = WidenToFloat(scores);
   const auto reduction = predictions > 0 ? at::Reduction::Mean : at::Reduction::Sum;
   if (smoothing == 0 || IsForHostKernels(scores)) {
     return at::cross_entropy_loss(exact, targets, /*weight=*/{}, reduction, kIgnoredTarget,

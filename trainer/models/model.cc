@@ -200,11 +200,11 @@ at::Tensor LanguageModel::NextScores(const at::Tensor& inputs, KeyValueCache& ca
   return scores;
 }
 
-LayersOver::LayersOver(std::shared_ptr<const TensorAxis> axis) {
+SplitLayersScope::SplitLayersScope(std::shared_ptr<const TensorAxis> axis) {
   axis_of_layers = std::move(axis);
 }
 
-LayersOver::~LayersOver() {
+SplitLayersScope::~SplitLayersScope() {
   axis_of_layers.reset();
 }
 

@@ -179,7 +179,7 @@ void ExpectThoseOfOneProcess(const std::string& name, const Way& way, double tol
       std::shared_ptr<Model> model;
       {
         const std::lock_guard lock(making);
-        const LayersOver scope(tensor == 1 ? nullptr : MakeTensorAxis(mesh.tensor));
+        const SplitLayersScope scope(tensor == 1 ? nullptr : MakeTensorAxis(mesh.tensor));
         model = ModelFor(options, way);
       }
       CopyState(*whole, *model);
