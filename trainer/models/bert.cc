@@ -198,7 +198,7 @@ class Bert final : public Model {
                  bool only_first) const {
     const int64_t width = options_.hidden_size / options_.num_attention_heads;
     const auto split = [&](const at::Tensor& rows) {
-      return rows.view({tokens.texts, -1, Own(options_.num_attention_heads), width})
+      return rows.view({tokens.texts, -1, OwnCount(options_.num_attention_heads), width})
           .transpose(1, 2);
     };
     const auto padded = [&](const at::Tensor& rows) {

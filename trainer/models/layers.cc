@@ -69,7 +69,7 @@ std::vector<at::Tensor> Linears(const at::Tensor& x, std::initializer_list<const
 
 at::Tensor Embedding(const at::Tensor& ids, const WordVectors& words, int64_t padding) {
   if (words.axis == nullptr) return at::embedding(words.weight, ids, padding);
-  const auto [begin, length] = words.axis->Own(words.vocabulary);
+  const auto [begin, length] = words.axis->OwnRange(words.vocabulary);
   const at::Tensor rows = ids - begin;
   const at::Tensor elsewhere = rows.lt(0).logical_or_(rows.ge(length));
   const bool has_padding = padding >= begin && padding < begin + length;

@@ -53,8 +53,8 @@ class Llama final : public CausalModel {
   explicit Llama(const LlamaOptions& options)
       : CausalModel(options.vocab_size),
         options_(options),
-        heads_(Own(options.num_attention_heads)),
-        groups_(Own(options.num_key_value_heads)) {
+        heads_(OwnCount(options.num_attention_heads)),
+        groups_(OwnCount(options.num_key_value_heads)) {
     const int64_t width = options.hidden_size;
     embedding_ = AddWordVectors("model.embed_tokens", options.vocab_size, width);
     for (int64_t i = 0; i < options.num_hidden_layers; ++i) {

@@ -121,7 +121,7 @@ at::Tensor Model::AddSplit(const std::string& dotted_name,
   if (axis_ == nullptr) return AddParameter(dotted_name, sizes);
   std::vector<int64_t> own = sizes.vec();
   const int64_t each = own[dimension] / fused;
-  const IndexRange range = axis_->Own(each);
+  const IndexRange range = axis_->OwnRange(each);
   own[dimension] = fused * range.length;
   for (int64_t i = 0; i < fused; ++i) {
     StatePart part{

@@ -125,7 +125,9 @@ class Model : public torch::nn::Module {
   // Who has the other parts of the layers; nullptr: they are whole.
   const TensorAxis* axis() const { return axis_.get(); }
   // This rank's of `whole` heads, or of what else comes with the outputs of a split layer.
-  int64_t Own(int64_t whole) const { return axis_ == nullptr ? whole : axis_->Own(whole).length; }
+  int64_t OwnCount(int64_t whole) const {
+    return axis_ == nullptr ? whole : axis_->OwnRange(whole).length;
+  }
 
   LossOptions loss_;
 

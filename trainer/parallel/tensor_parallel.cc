@@ -230,7 +230,7 @@ class GroupAxis final : public TensorAxis {
     return SumFunction::apply(part, std::optional<at::Tensor>(), group_);
   }
   at::Tensor Gather(const at::Tensor& part, int64_t whole) const override {
-    return GatherFunction::apply(part, Own(whole).begin, whole, group_);
+    return GatherFunction::apply(part, OwnRange(whole).begin, whole, group_);
   }
   at::Tensor LinearCrossEntropy(const at::Tensor& hidden,
                                 const at::Tensor& weight,
@@ -238,7 +238,7 @@ class GroupAxis final : public TensorAxis {
                                 const at::Tensor& targets,
                                 double smoothing) const override {
     return VocabularyLoss(hidden, weight, targets,
-                          {.own = Own(classes),
+                          {.own = OwnRange(classes),
                            .classes = classes,
                            .largest_part = (classes + size() - 1) / size(),
                            .smoothing = smoothing,
@@ -277,7 +277,7 @@ std::shared_ptr<const trainer::TensorAxis> IfSeveral(const trainer::Axis& axis) 
 }
 
 trainer::IndexRange OwnOf(const trainer::TensorAxis* axis, int64_t whole) {
-  return axis == nullptr ? trainer::IndexRange{.begin = 0, .length = whole} : axis->Own(whole);
+  return axis == nullptr ? trainer::IndexRange{.begin = 0, .length = whole} : axis->OwnRange(whole);
 }
 
 }  // namespace
@@ -314,7 +314,7 @@ RowParallelLinearImpl::RowParallelLinearImpl(const trainer::Axis& axis,
 
 at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {
   if (axis_ == nullptr) return trainer::LinearLayer(x, weight, bias);
-  const auto [begin, length] = axis_->Own(in_);
+  const auto [begin, length] = axis_->OwnRange(in_);
   const at::Tensor own =
       whole_input_ ? trainer::ScatterFunction::apply(x, begin, length, group_) : x;
   return axis_->ByInputs(own, {weight, bias}, trainer::WeightLayout::kOutIn);

@@ -35,7 +35,7 @@ Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& group, int rank) {
 }
 
 at::Tensor Own(const TensorAxis& axis, const at::Tensor& whole, int64_t dimension) {
-  const auto [begin, length] = axis.Own(whole.size(dimension));
+  const auto [begin, length] = axis.OwnRange(whole.size(dimension));
   return whole.narrow(dimension, begin, length);
 }
 
