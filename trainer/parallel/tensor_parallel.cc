@@ -276,7 +276,7 @@ std::shared_ptr<const trainer::TensorAxis> IfSeveral(const trainer::Axis& axis) 
   return axis.group == nullptr ? nullptr : trainer::MakeTensorAxis(axis);
 }
 
-trainer::IndexRange OwnOf(const trainer::TensorAxis* axis, int64_t whole) {
+trainer::IndexRange RangeOf(const trainer::TensorAxis* axis, int64_t whole) {
   return axis == nullptr ? trainer::IndexRange{.begin = 0, .length = whole} : axis->OwnRange(whole);
 }
 
@@ -288,7 +288,7 @@ ColumnParallelLinearImpl::ColumnParallelLinearImpl(const trainer::Axis& axis,
                                                    const ParallelLinearOptions& options)
     : axis_(IfSeveral(axis)), out_(out), gather_(options.gather_output) {
   const trainer::WholeLinear whole(in, out, options.bias);
-  const auto [begin, length] = OwnOf(axis_.get(), out);
+  const auto [begin, length] = RangeOf(axis_.get(), out);
   weight = register_parameter("weight", whole.weight.narrow(0, begin, length).clone());
   if (!options.bias) return;
   bias = register_parameter("bias", whole.bias.narrow(0, begin, length).clone());
@@ -307,7 +307,7 @@ RowParallelLinearImpl::RowParallelLinearImpl(const trainer::Axis& axis,
                                              const ParallelLinearOptions& options)
     : axis_(IfSeveral(axis)), group_(axis.group), in_(in), whole_input_(options.whole_input) {
   const trainer::WholeLinear whole(in, out, options.bias);
-  const auto [begin, length] = OwnOf(axis_.get(), in);
+  const auto [begin, length] = RangeOf(axis_.get(), in);
   weight = register_parameter("weight", whole.weight.narrow(1, begin, length).clone());
   if (options.bias) bias = register_parameter("bias", whole.bias);
 }
