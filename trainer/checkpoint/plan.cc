@@ -43,7 +43,7 @@ std::vector<PlannedPiece> PlanShard(std::span<const StateTensor> tensors, RankPa
   const std::vector<size_t> first = FirstOfTied(tensors);
   std::vector<PlannedPiece> pieces;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const at::Tensor own = WithinWhole(tensors[i]);
+    const at::Tensor own = WithoutPadding(tensors[i]);
     if (first[i] != i || own.numel() == 0) continue;
     const RankPart& replicas = tensors[i].replicas.size > 0 ? tensors[i].replicas : part;
     const int64_t rows = own.dim() == 0 ? 1 : own.size(0);

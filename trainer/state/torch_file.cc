@@ -141,7 +141,7 @@ class TorchArchive {
   PyTorchStreamReader reader_;
 };
 
-bool TorchFile::IsOne(const std::string& path) {
+bool TorchFile::IsTorchFile(const std::string& path) {
   const std::string first = FirstBytes(path);
   // A safetensors file may begin with a number of these two bytes.
   return first == kZipMagic || (first.starts_with(kPickleMagic) && !path.ends_with(".safetensors"));
