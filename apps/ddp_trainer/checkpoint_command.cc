@@ -138,10 +138,10 @@ int Export(const CheckpointFlags& flags, const Environment& environment) {
     checkpoint = ValueOrThrow(Checkpoint::Open(flags.path));
   } else {
     NewestCheckpoint newest = ValueOrThrow(OpenNewest(CheckpointsOf(flags.path)));
-    for (const Error& error : newest.passed_over) {
+    for (const Error& error : newest.skipped) {
       std::fprintf(stderr, "passed over: %s\n", ErrorLine(error).c_str());
     }
-    if (!newest.checkpoint) throw Failure(newest.passed_over.front());
+    if (!newest.checkpoint) throw Failure(newest.skipped.front());
     checkpoint = std::move(newest.checkpoint);
   }
   const Exported what = flags.all ? Exported::kAll : Exported::kModel;

@@ -103,14 +103,14 @@ Result<NewestCheckpoint> OpenNewest(const std::string& folder, Verify verify, in
       break;
     }
     if (!IsDamage(opened.error())) return opened.error();
-    newest.passed_over.push_back(std::move(opened).error());
+    newest.skipped.push_back(std::move(opened).error());
   }
   return newest;
 }
 
-std::vector<StoredCheckpoint> Surplus(std::span<const StoredCheckpoint> stored,
-                                      int64_t committed,
-                                      const Retention& retention) {
+std::vector<StoredCheckpoint> FindSurplus(std::span<const StoredCheckpoint> stored,
+                                          int64_t committed,
+                                          const Retention& retention) {
   if (retention.newest == 0) return {};
   std::vector<StoredCheckpoint> reached(stored.begin(), stored.end());
   std::erase_if(reached, [&](const StoredCheckpoint& item) { return item.step > committed; });

@@ -241,7 +241,7 @@ Status WriteCheckpoint(const Writing& writing,
   note(PointTo(outcome.path, options.folder));
   const Result<std::vector<StoredCheckpoint>> stored = ListCheckpoints(options.folder);
   if (!stored) return note(stored.error()), Status();
-  for (const StoredCheckpoint& old : Surplus(*stored, step, options.retention)) {
+  for (const StoredCheckpoint& old : FindSurplus(*stored, step, options.retention)) {
     note(RemoveCheckpoint(old.path));
   }
   return {};

@@ -83,7 +83,7 @@ Failure NoCheckpoint(const std::string& path, std::string what) {
 void TakeNewest(int64_t before, RunStart& start) {
   NewestCheckpoint newest =
       ValueOrThrow(OpenNewest(start.folder.checkpoints, Verify::kSizes, before));
-  for (const Error& error : newest.passed_over) {
+  for (const Error& error : newest.skipped) {
     start.notes.push_back("passing over " + error.where + ": " + error.what);
   }
   start.checkpoint = std::move(newest.checkpoint);
