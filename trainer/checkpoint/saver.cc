@@ -178,7 +178,7 @@ class BackgroundSaver::Impl {
   void Fail(Error error) {
     const bool committed = !outcome_.path.empty();
     const bool named = !writing_.request.attempt.empty();
-    if (named && !committed) GiveUpCheckpoint(writing_, error);
+    if (named && !committed) AbandonShard(writing_, error);
     outcome_.error = std::move(error);
     outcome_.seconds = SecondsSince(begin_);
   }
@@ -207,7 +207,7 @@ class BackgroundSaver::Impl {
   SaverClock::time_point begin_ = {};
   StateDict state_;
   std::optional<ShardCopy> copy_;
-  Writing writing_;
+  PreparedShard writing_;
   SaveOutcome outcome_;
   double stall_seconds_ = 0;
 

@@ -83,7 +83,7 @@ Status LeaveRecord(const std::string& folder, int64_t rank, const ShardRecord& r
 
 class CheckpointWriter {
  public:
-  CheckpointWriter(const Writing& writing, const std::atomic<bool>& abandoned)
+  CheckpointWriter(const PreparedShard& writing, const std::atomic<bool>& abandoned)
       : writing_(writing),
         abandoned_(abandoned),
         path_(CheckpointPath(writing.options.folder, writing.request.step)),
@@ -184,7 +184,7 @@ class CheckpointWriter {
     });
   }
 
-  const Writing& writing_;
+  const PreparedShard& writing_;
   const std::atomic<bool>& abandoned_;
   const std::string path_;
   const std::string temporary_;
@@ -221,7 +221,7 @@ std::string UnfinishedPath(const SaverOptions& options, const SaveRequest& reque
   return CheckpointPath(options.folder, request.step) + ".tmp-" + request.attempt;
 }
 
-Status WriteCheckpoint(const Writing& writing,
+Status WriteCheckpoint(const PreparedShard& writing,
                        const std::atomic<bool>& abandoned,
                        SaveOutcome& outcome) {
   const SaverOptions& options = writing.options;
@@ -247,7 +247,7 @@ Status WriteCheckpoint(const Writing& writing,
   return {};
 }
 
-void GiveUpCheckpoint(const Writing& writing, const Error& error) {
+void AbandonShard(const PreparedShard& writing, const Error& error) {
   const SaverOptions& options = writing.options;
   const std::string folder = UnfinishedPath(options, writing.request);
   if (options.part.size == 1) {
