@@ -33,7 +33,7 @@ Status CheckFile(const std::string& folder, const FileSum& file, bool checksum) 
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!fd.valid() || ::fstat(fd.get(), &status) != 0) {
-    if (!IsAbsence(errno)) return UnreadableCheckpoint(path, errno);
+    if (!IsMissingFile(errno)) return UnreadableCheckpoint(path, errno);
     return broken(errno == ENOENT ? "it is missing" : ErrnoText(errno));
   }
   if (!S_ISREG(status.st_mode)) return broken("it is no regular file");

@@ -51,7 +51,7 @@ Result<std::vector<Found>> FindSteps(const std::string& folder) {
     std::optional<StepName> name = ParseStepName(entry->path().filename().string());
     if (name) found.push_back({entry->path().string(), *std::move(name)});
   }
-  if (error && !IsAbsence(error.value())) return UnreadableCheckpoint(folder, error.value());
+  if (error && !IsMissingFile(error.value())) return UnreadableCheckpoint(folder, error.value());
   return found;
 }
 

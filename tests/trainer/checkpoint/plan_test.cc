@@ -73,7 +73,7 @@ TEST(PlanShard, WritesTiedTensorsOnce) {
                                       WholeTensor("c", {2, 2})};
   tensors[1].tensor = tensors[0].tensor;
   tensors[2].tensor = tensors[0].tensor.view({2, 2});  // of another shape: not the same
-  EXPECT_THAT(FirstOfTied(tensors), ElementsAre(0, 0, 2));
+  EXPECT_THAT(FindFirstOfTied(tensors), ElementsAre(0, 0, 2));
   EXPECT_THAT(PlanShard(tensors, {}), ElementsAre(PlannedPiece{0, 0, 4}, PlannedPiece{2, 0, 2}));
 }
 

@@ -163,7 +163,7 @@ TEST(DeviceCheckpoint, IsSpoiltByAnUpdateThatDoesNotWait) {
     EXPECT_THAT(simulated::Thrown([&] { state.Change(tensor); }),
                 AllOf(HasSubstr("data race"), HasSubstr("writes"), HasSubstr("reads")));
   }
-  copy.LetStreamWait();
+  copy.MakeStreamWait();
   EXPECT_EQ(simulated::Thrown([&] { state.Step(); }), "nothing");
   copy.Finish();
   copy.WaitForDevice();
