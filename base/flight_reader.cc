@@ -40,7 +40,7 @@ std::string TextOf(const FlightWord (&words)[kWords]) {
     std::memcpy(text.data() + i * sizeof word, &word, sizeof word);
   }
   text.resize(::strnlen(text.data(), text.size()));
-  return Printable(text);
+  return MakePrintable(text);
 }
 
 // Returns the line's number and text.

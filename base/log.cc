@@ -89,7 +89,7 @@ struct Log::Core {
       text += value;
     }
     // Other nodes' names and messages may be in it.
-    text = Printable(text);
+    text = MakePrintable(text);
     logger.log(ToSpdlog(level), spdlog::string_view_t(text.data(), text.size()));
   }
 

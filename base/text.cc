@@ -29,7 +29,7 @@ size_t SequenceLength(std::string_view text) {
 
 }  // namespace
 
-std::string Printable(std::string_view text) {
+std::string MakePrintable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
   for (size_t i = 0; i < text.size();) {

@@ -15,7 +15,7 @@ namespace ddprun {
 
 // Returns `text` without anything that a terminal would obey: drops escape sequences, and replaces
 // other control characters except tabs and line ends by '?'. Keeps UTF-8.
-std::string Printable(std::string_view text);
+std::string MakePrintable(std::string_view text);
 
 // Returns "-- TITLE ------- tail" and a newline, `columns` wide, or wider if the words need it.
 std::string TitleBar(std::string_view title, std::string_view tail, size_t columns, bool color);

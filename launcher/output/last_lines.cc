@@ -12,8 +12,8 @@ namespace {
 std::string VisibleLine(std::string_view line) {
   while (line.ends_with('\r')) line.remove_suffix(1);
   line = line.substr(line.find_last_of('\r') + 1);
-  // Twice the bytes, because Printable() may drop many of them.
-  std::string seen = Printable(line.substr(0, 2 * kMaxLineBytes));
+  // Twice the bytes, because MakePrintable() may drop many of them.
+  std::string seen = MakePrintable(line.substr(0, 2 * kMaxLineBytes));
   seen.resize(std::min(seen.size(), kMaxLineBytes));
   return seen;
 }

@@ -46,7 +46,7 @@ Result<int> Get(TcpStore& store, const StoreQueryOptions& options, std::FILE* ou
   const Deadline deadline = options.timeout ? DeadlineAfter(*options.timeout) : soon;
   DDPRUN_ASSIGN(const std::string value, store.Get(options.keys.front(), deadline));
   // Programs get the value unchanged. A terminal does not, because any process may have set it.
-  Print(out, isatty(fileno(out)) == 1 ? Printable(value) : value);
+  Print(out, isatty(fileno(out)) == 1 ? MakePrintable(value) : value);
   return 0;
 }
 
