@@ -118,7 +118,8 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates) {
+std::optional<std::string> FindNearest(std::string_view word,
+                                       std::span<const std::string> candidates) {
   // More edits make another word of it: "batch" becomes "path" by two, "fp16" becomes "fp32". One
   // letter by itself becomes any other.
   const size_t limit = word.size() < 2 ? 0 : std::max<size_t>(1, word.size() / 4);
@@ -139,14 +140,14 @@ std::optional<std::string> Nearest(std::string_view word, std::span<const std::s
   return *best;
 }
 
-std::optional<std::string> NearestFile(const std::string& name,
-                                       std::span<const std::string> files) {
-  if (auto whole = Nearest(name, files)) return whole;
+std::optional<std::string> FindNearestFile(const std::string& name,
+                                           std::span<const std::string> files) {
+  if (auto whole = FindNearest(name, files)) return whole;
   // The dot of a hidden file begins no extension.
   const auto stem = [](const std::string& file) { return file.substr(0, file.find('.', 1)); };
   std::vector<std::string> stems(files.size());
   std::ranges::transform(files, stems.begin(), stem);
-  const auto nearest = Nearest(stem(name), stems);
+  const auto nearest = FindNearest(stem(name), stems);
   if (!nearest) return std::nullopt;
   return files[static_cast<size_t>(std::ranges::find(stems, *nearest) - stems.begin())];
 }

@@ -65,9 +65,11 @@ size_t EditDistance(std::string_view a, std::string_view b);
 
 // Returns the candidate nearest to `word`, ignoring case; nullopt if even the nearest differs in
 // more than a quarter of the letters and in more than one.
-std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates);
+std::optional<std::string> FindNearest(std::string_view word,
+                                       std::span<const std::string> candidates);
 
-// Returns Nearest() of `files`; if there is none, compares names without extension.
-std::optional<std::string> NearestFile(const std::string& name, std::span<const std::string> files);
+// Returns FindNearest() of `files`; if there is none, compares names without extension.
+std::optional<std::string> FindNearestFile(const std::string& name,
+                                           std::span<const std::string> files);
 
 }  // namespace ddprun

@@ -16,7 +16,7 @@ constexpr std::string_view kGroup = "## ";
 constexpr std::string_view kSection = "### ";
 
 Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
-  const std::optional<std::string> nearest = Nearest(name, names);
+  const std::optional<std::string> nearest = FindNearest(name, names);
   return Error{
       .code = Code::kUsage,
       .title = "UNKNOWN NAME",

@@ -70,7 +70,7 @@ constexpr std::array<std::string_view, 7> kEtcdKeys = {
 Error BadKey(const std::string& key) {
   std::vector<std::string> names;
   for (const Key& known : kKeys) names.emplace_back(known.name);
-  const auto nearest = Nearest(key, names);
+  const auto nearest = FindNearest(key, names);
   return BadValue(
       "--rdzv_conf", "--rdzv_conf has no key \"" + key + "\".",
       nearest ? "Did you mean " + *nearest + "?" : "It has:\n" + FormatList(names) + ".");

@@ -73,7 +73,7 @@ struct Words {
 
 Error UnknownFlag(const std::string& name, std::span<const std::string> known) {
   std::string what = "ddprun store has no flag " + name + ".";
-  if (const auto nearest = Nearest(name, known)) what += " Did you mean " + *nearest + "?";
+  if (const auto nearest = FindNearest(name, known)) what += " Did you mean " + *nearest + "?";
   return Usage("UNKNOWN FLAG", name, what, "unknown-flag");
 }
 
@@ -173,7 +173,8 @@ Result<StoreOptions> ParseQuery(const Words& words, const Environment& env) {
     std::vector<std::string> known;
     for (const auto& [word, ignored] : Verbs()) known.push_back(word);
     std::string what = "There is no \"ddprun store " + name + "\".";
-    if (const auto nearest = Nearest(name, known)) what += " Did you mean \"" + *nearest + "\"?";
+    if (const auto nearest = FindNearest(name, known))
+      what += " Did you mean \"" + *nearest + "\"?";
     return Usage("UNKNOWN COMMAND", name, what, "unknown-command");
   }
   constexpr std::array<std::string_view, 2> kRefused = {"--host", "--port"};

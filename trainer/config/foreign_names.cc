@@ -375,7 +375,7 @@ std::string ChoiceHint(std::string_view path,
                        std::string_view value,
                        std::span<const std::string_view> words) {
   if (const auto known = ForeignValueHint(path, value)) return *known;
-  const auto nearest = Nearest(value, std::vector<std::string>(words.begin(), words.end()));
+  const auto nearest = FindNearest(value, std::vector<std::string>(words.begin(), words.end()));
   return nearest ? "Did you mean \"" + *nearest + "\"?" : "";
 }
 

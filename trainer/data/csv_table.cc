@@ -67,7 +67,7 @@ std::string HintFor(const Fields& header, const std::string& name, char delimite
     return "Its fields are separated by another character: set data.delimiter to \"" + written +
            "\".";
   }
-  const auto nearest = Nearest(name, header);
+  const auto nearest = FindNearest(name, header);
   return nearest ? "Did you mean \"" + *nearest + "\"?" : "The first line must name the columns.";
 }
 
@@ -277,7 +277,7 @@ class Reader {
   }
 
   void UnknownCategory(const std::string& text, const CsvFeature& known) {
-    const auto nearest = Nearest(text, known.categories);
+    const auto nearest = FindNearest(text, known.categories);
     bad_rows_.Add(path_, line_,
                   "Column \"" + known.column + "\" is \"" + ShortenForMessage(text) +
                       "\", which no row of the training data has" +

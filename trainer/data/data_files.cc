@@ -126,7 +126,7 @@ Failure WrongDataFile(const std::string& path, const std::string& found, const s
 Failure UnknownLabel(const std::string& where,
                      const std::string& label,
                      const std::vector<std::string>& classes) {
-  const auto nearest = Nearest(label, classes);
+  const auto nearest = FindNearest(label, classes);
   return Failure(
       Error{.code = Code::kUsage,
             .title = "UNKNOWN LABEL",

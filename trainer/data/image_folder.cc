@@ -48,7 +48,7 @@ void AddImages(const std::string& pattern, std::vector<Found>& found) {
 }
 
 Failure UnknownClass(const Found& found, const std::vector<std::string>& labels) {
-  const auto nearest = Nearest(found.label, labels);
+  const auto nearest = FindNearest(found.label, labels);
   return WrongDataFile(found.path,
                        "\"" + found.path + "\" is of class \"" + found.label +
                            "\", which is none of the classes " + QuoteNames(labels) +
