@@ -98,7 +98,7 @@ struct Log::Core {
 };
 
 std::optional<LogLevel> ParseLogLevel(std::string_view text) {
-  const std::string name = AsciiLower(text);
+  const std::string name = ToAsciiLower(text);
   if (name == "notset") return LogLevel::kInfo;
   if (name == "fatal") return LogLevel::kError;
   switch (spdlog::level::from_str(name)) {

@@ -207,7 +207,7 @@ std::string DescribeGpu(const Gpu& gpu) {
   const auto describe = [](const std::optional<int>& value, const char* unit) {
     return value ? ", " + std::to_string(*value) + unit : "";
   };
-  return gpu.name + ", " + BinaryBytes(gpu.memory_bytes) + " (" + BinaryBytes(gpu.memory_used) +
+  return gpu.name + ", " + FormatBytes(gpu.memory_bytes) + " (" + FormatBytes(gpu.memory_used) +
          " in use)" + describe(gpu.celsius, " C") + describe(gpu.watts, " W") +
          describe(gpu.busy_percent, " % busy");
 }

@@ -87,7 +87,7 @@ bool IsStackFrame(std::string_view line) {
   return digits != std::string_view::npos && digits > 0 && line[digits] == ':';
 }
 
-std::string BinaryBytes(int64_t bytes) {
+std::string FormatBytes(int64_t bytes) {
   const char* const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
   size_t unit = 0;
@@ -123,14 +123,14 @@ std::optional<std::string> FindNearest(std::string_view word,
   // More edits make another word of it: "batch" becomes "path" by two, "fp16" becomes "fp32". One
   // letter by itself becomes any other.
   const size_t limit = word.size() < 2 ? 0 : std::max<size_t>(1, word.size() / 4);
-  const std::string lower = AsciiLower(word);
+  const std::string lower = ToAsciiLower(word);
   const std::string* best = nullptr;
   size_t best_distance = limit + 1;
   for (const std::string& candidate : candidates) {
     // At least so many edits are needed; a hostile word may be a megabyte long.
     const size_t longer = std::max(word.size(), candidate.size());
     if (longer - std::min(word.size(), candidate.size()) >= best_distance) continue;
-    const size_t distance = EditDistance(lower, AsciiLower(candidate));
+    const size_t distance = EditDistance(lower, ToAsciiLower(candidate));
     if (distance < best_distance) {
       best = &candidate;
       best_distance = distance;

@@ -29,10 +29,10 @@ std::vector<std::string_view> SplitAt(std::string_view text, char separator);
 bool IsStackFrame(std::string_view line);
 
 // Returns a text such as "1.5 GiB".
-std::string BinaryBytes(int64_t bytes);
+std::string FormatBytes(int64_t bytes);
 
 // Turns A to Z into a to z in every locale. Keeps all other bytes, also those of UTF-8.
-inline std::string AsciiLower(std::string_view text) {
+inline std::string ToAsciiLower(std::string_view text) {
   std::string lower(text);
   std::ranges::transform(lower, lower.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;

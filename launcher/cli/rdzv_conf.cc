@@ -31,7 +31,7 @@ bool ReadJoinTimeout(std::string_view text, To& to) {
 
 // Accepts more words than ReadSwitch(), because torch does, too.
 bool ReadIsHost(std::string_view text, To& to) {
-  const auto is = [word = AsciiLower(text)](std::string_view known) { return word == known; };
+  const auto is = [word = ToAsciiLower(text)](std::string_view known) { return word == known; };
   to.is_host = std::ranges::any_of(std::array{"1", "true", "t", "yes", "y"}, is);
   return *to.is_host || std::ranges::any_of(std::array{"0", "false", "f", "no", "n"}, is);
 }

@@ -70,7 +70,7 @@ std::string DoctorJson(const std::vector<Finding>& findings, const std::string& 
   nlohmann::json checks = nlohmann::json::array();
   for (const Finding& finding : findings) {
     checks.push_back({{"name", finding.name},
-                      {"verdict", AsciiLower(LookOf(finding.verdict).word)},
+                      {"verdict", ToAsciiLower(LookOf(finding.verdict).word)},
                       {"what", finding.what},
                       {"remedy", finding.remedy},
                       {"facts", finding.facts}});

@@ -76,9 +76,9 @@ Finding CheckMemory(const MachineFacts& facts) {
     return finding;
   }
   finding.what =
-      BinaryBytes(facts.memory->bytes) +
+      FormatBytes(facts.memory->bytes) +
       (facts.memory->of_cgroup ? ", the limit of the cgroup" : "") +
-      (facts.free_memory ? "; " + BinaryBytes(*facts.free_memory) + " free on the machine" : "");
+      (facts.free_memory ? "; " + FormatBytes(*facts.free_memory) + " free on the machine" : "");
   finding.facts = {{"bytes", facts.memory->bytes},
                    {"of_cgroup", facts.memory->of_cgroup},
                    {"free", facts.free_memory.value_or(-1)}};
@@ -91,7 +91,7 @@ Finding CheckMemory(const MachineFacts& facts) {
 
 Finding CheckSharedMemory(const MachineFacts& facts) {
   Finding finding{.name = "/dev/shm", .facts = {{"bytes", facts.shared_memory.value_or(0)}}};
-  finding.what = facts.shared_memory ? BinaryBytes(*facts.shared_memory) : "not there";
+  finding.what = facts.shared_memory ? FormatBytes(*facts.shared_memory) : "not there";
   if (facts.shared_memory.value_or(0) >= kGiB) return finding;
   finding.verdict = Verdict::kNote;
   finding.what += ", little for NCCL and PyTorch's data loaders; ddp-trainer on CPUs needs none";

@@ -110,7 +110,7 @@ Finding CheckUcx(const NetworkFacts& facts, const IntendedUse& use, const Proces
   } else if (infiniband && locked.soft >= 0) {
     finding.verdict = Verdict::kNote;
     finding.what +=
-        "; RDMA needs locked memory, of which a process may have " + BinaryBytes(locked.soft);
+        "; RDMA needs locked memory, of which a process may have " + FormatBytes(locked.soft);
     finding.remedy = "ulimit -l unlimited (docker run --ulimit memlock=-1)";
   }
   return finding;

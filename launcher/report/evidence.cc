@@ -41,7 +41,7 @@ namespace {
 // Returns "0000:3b:00.0" of "00000000:3B:00.0", because CUDA and the driver write it differently.
 std::string BusKey(const std::string& bus_id) {
   constexpr size_t kLength = 12;
-  return AsciiLower(bus_id).substr(bus_id.size() - std::min(kLength, bus_id.size()));
+  return ToAsciiLower(bus_id).substr(bus_id.size() - std::min(kLength, bus_id.size()));
 }
 
 // Signals that dump core by default; see signal(7).

@@ -347,7 +347,7 @@ constexpr ForeignValues kForeignValues[] = {
 bool HasName(std::string_view names, std::string_view name) {
   if (name.find(' ') != name.npos) return false;
   const auto between_blanks = [](std::string_view text) {
-    std::string result = " " + AsciiLower(text) + " ";
+    std::string result = " " + ToAsciiLower(text) + " ";
     std::ranges::replace(result, '-', '_');
     return result;
   };

@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool IsImageName(const std::string& path) {
-  const std::string ending = AsciiLower(fs::path(path).extension().string());
+  const std::string ending = ToAsciiLower(fs::path(path).extension().string());
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 

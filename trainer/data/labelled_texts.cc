@@ -33,7 +33,7 @@ constexpr size_t kMaxText = std::numeric_limits<int32_t>::max();
 
 bool EndsIn(std::string_view path, std::string_view extension) {
   if (path.ends_with(".gz")) path.remove_suffix(3);
-  return AsciiLower(path.substr(path.size() - std::min(path.size(), size_t{4}))) == extension;
+  return ToAsciiLower(path.substr(path.size() - std::min(path.size(), size_t{4}))) == extension;
 }
 
 std::string_view TakeLine(std::string_view& rest) {
