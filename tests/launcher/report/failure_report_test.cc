@@ -122,7 +122,7 @@ TEST(FailureReport, RepeatsOneLineOfWhatStandsRightAboveIt) {
   FailureReport report = Report(first);
   EXPECT_THAT(RenderFailure(report, {}),
               HasSubstr("It printed this error; the whole stands above:\n  | line 19\nMore"));
-  // What the others said has moved it out of sight.
+  // The output of the other workers has moved the error out of sight.
   report.others = {Worker(1, Exited{1})};
   report.others[0].last_lines.assign(21, "noise");
   EXPECT_THAT(RenderFailure(report, {}), HasSubstr("| line 0\n"));

@@ -96,7 +96,7 @@ TEST(FailingDisk, MayLoseTheFolderMeanwhile) {
     EXPECT_THAT(outcome.error->what, HasSubstr("No such file or directory"));
   }
   EXPECT_TRUE(ValueOrThrow(OpenNewest(folder.path())).checkpoint);
-  // The one of all checkpoints: made again.
+  // The save makes the folder of all checkpoints again.
   fs::remove_all(folder.path());
   EXPECT_FALSE(SaveSmall(folder.path(), 3).error);
   EXPECT_TRUE(ValueOrThrow(OpenNewest(folder.path())).checkpoint);

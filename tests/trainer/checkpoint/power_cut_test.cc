@@ -125,8 +125,8 @@ class ModelDisk final : public FileWatcher {
     return inode;
   }
 
-  // Of what no fsync has made safe: nothing, all, each alone, all but each, all up to each, and
-  // some drawn; contents as they are, lost, cut, or zeros.
+  // Adds the states after a power cut. Of the changes without an fsync survive: none, all, each
+  // alone, all but each, all up to each, and some drawn; contents as they are, lost, cut, or zeros.
   void AddStates() {
     const size_t count = pending_.size();
     std::vector<std::vector<bool>> choices = {std::vector<bool>(count, false),
@@ -243,7 +243,7 @@ TEST_P(PowerCut, LeavesACheckpointThatLoads) {
     ASSERT_NE(step, -1);
     ASSERT_GE(step, GetParam().before.back());
   }
-  // What a save has said to be there is there.
+  // A checkpoint whose save has succeeded survives.
   for (const DiskState& state : disk.LastStates()) {
     ASSERT_EQ(StepAfter(scratch, state), GetParam().step);
   }

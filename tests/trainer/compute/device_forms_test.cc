@@ -1,4 +1,4 @@
-// What a device computes by ATen's operators, beside the CPU's own kernels.
+// Compares results of ATen's operators, as on a device, with those of the CPU's own kernels.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>

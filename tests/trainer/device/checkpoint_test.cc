@@ -102,7 +102,7 @@ TEST(DeviceCheckpoint, IsSavedWithoutPinnedMemory) {
   loaded.ExpectEqual(state);
 }
 
-// What gives it back may wait for a device that waits for a rank that is gone.
+// Freeing pinned memory may wait for a device, and the device for a rank that is lost.
 TEST(DeviceCheckpoint, KeepsPinnedMemoryWhereAFailureIsYetToBeTold) {
   static int taken = 0;
   const PinnedMemory counted = {.take =

@@ -29,7 +29,7 @@ class NumbersOf {
   static void Set(at::ScalarType type) { c10::set_default_dtype(c10::scalarTypeToTypeMeta(type)); }
 };
 
-// What fits the small models: texts with padding, images, or numbers.
+// Data for the small models: texts with padding, images, or numbers.
 class SmallData final : public Dataset {
  public:
   explicit SmallData(const std::string& model) {
@@ -81,7 +81,7 @@ Job PipelineJob(const std::string& model) {
   return job;
 }
 
-// The same on every call; not beside others that draw.
+// Returns a model with equal weights on every call. REQUIRES: no other thread draws.
 std::shared_ptr<Model> FreshModel(const Job& job) {
   at::manual_seed(3);
   return MakeModel(job.model);
@@ -155,7 +155,7 @@ Learnt BySingle(const Job& job, int64_t micro_batches) {
   return TrainBy(job, built, {}, micro_batches);
 }
 
-// Of all ranks: each has what its stage has.
+// Trains on all ranks, and collects the results of their stages.
 Learnt OverRanks(Job& job, int stages, int ranks, int64_t micro_batches) {
   job.config.strategy.pipeline_parallel_size = stages;
   const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, ranks));

@@ -47,7 +47,7 @@ std::map<std::string, ModelOptions> Models() {
           {"linear", MlpOptions{.sizes = {12, 3}}}};
 }
 
-// What `ranks` ranks of the data axis train on in a step.
+// Returns a rank's batch of a step that `ranks` ranks of the data axis share.
 Batch BatchOf(const std::string& name, const Model& model, int step, int rank, int ranks) {
   const auto seed = static_cast<uint64_t>(100 + step);
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);

@@ -125,7 +125,7 @@ TEST(TensorParallel, ModulesOfAProgramAreThoseOfTheWholeLayer) {
   });
 }
 
-// What comes before a layer that takes a whole input is the same on all ranks, gradients too.
+// Layers before one that takes a whole input are equal on all ranks, with equal gradients.
 TEST(TensorParallel, AWholeInputHasItsWholeGradient) {
   std::mutex drawing;  // threads share torch's generator
   const at::Tensor x = Random({4, 5}, 1);
