@@ -28,7 +28,8 @@ Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
               : "ddprun explain, without a name, lists all messages; docs/config.md has the keys."};
 }
 
-// What ddp-trainer, where there is one, knows of a key of its configs; "": nothing.
+// Returns ddp-trainer's description of a config key. "" means that there is no ddp-trainer or no
+// such key.
 std::string ExplainKey(const std::string& name, const Environment& env) {
   const Result<std::string> trainer = FindTrainer(env, ProgramFolder());
   if (!trainer) return "";
