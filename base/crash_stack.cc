@@ -80,7 +80,7 @@ class Symbols {
   std::string_view text_;
 };
 
-std::string Demangled(const std::string& name) {
+std::string Demangle(const std::string& name) {
   const std::unique_ptr<char, decltype(&std::free)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, nullptr), &std::free);
   return text ? text.get() : name;
@@ -101,11 +101,11 @@ std::string Describe(void* frame) {
     name = Symbols(path).NameAt(address, reinterpret_cast<uintptr_t>(info.dli_fbase));
   }
   if (name.empty()) return "";
-  return "  " + Demangled(name) + " (" + file.substr(file.rfind('/') + 1) + ")\n";
+  return "  " + Demangle(name) + " (" + file.substr(file.rfind('/') + 1) + ")\n";
 }
 
 // Runs in a child process, because after a crash a function that allocates memory may never return.
-void SayNames(const char* title, void* const* frames, int count) {
+void WriteNames(const char* title, void* const* frames, int count) {
   std::string text = title;
   int named = 0;
   for (int i = kOwnFrames; i < count && named < kMaxNames; ++i) {
@@ -145,7 +145,7 @@ void WriteStack(const char* title) {
     ::sigemptyset(&none);
     ::alarm(kNamingSeconds);
     ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    SayNames(named, frames, count);
+    WriteNames(named, frames, count);
     ::_exit(0);
   }
   while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {

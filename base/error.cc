@@ -62,7 +62,7 @@ std::string Render(const Error& error) {
       TitleBar(error.title, error.where, kBarWidth, /*color=*/false) + error.what + "\n";
   if (!error.hint.empty()) text += error.hint + "\n";
   if (!error.page.empty()) text += "More: ddprun explain " + error.page + "\n";
-  text = Printable(text);
+  text = MakePrintable(text);
   for (const Error& other : error.more) text += "\n" + Render(other);
   return text;
 }

@@ -27,11 +27,11 @@ void NoteGpu(const Environment& env, int local_rank, std::string_view bus_id) {
   OnPage(env, local_rank, [&](FlightPage& page) { PutText(page.gpu, bus_id); });
 }
 
-void NoteToGoOn(const Environment& env, int local_rank, std::string_view command) {
+void NoteResumeCommand(const Environment& env, int local_rank, std::string_view command) {
   if (command.size() > kRecordedCommandBytes) command = "";
   OnPage(env, local_rank, [&](FlightPage& page) {
-    const FlightWriting writing(page.to_go_on.version);
-    PutText(page.to_go_on.text, command);
+    const FlightWriting writing(page.resume_command.version);
+    PutText(page.resume_command.text, command);
   });
 }
 

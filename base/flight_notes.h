@@ -14,6 +14,6 @@ void NoteGpu(const Environment& env, int local_rank, std::string_view bus_id);
 
 // If the job fails from now on, a user can run `command` to continue its work. "" means that there
 // is nothing to continue; a command that is too long for the page counts as "".
-void NoteToGoOn(const Environment& env, int local_rank, std::string_view command);
+void NoteResumeCommand(const Environment& env, int local_rank, std::string_view command);
 
 }  // namespace ddprun

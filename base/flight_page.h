@@ -47,7 +47,7 @@ struct FlightLine {
   FlightWord text[kRecordedLineBytes / sizeof(FlightWord)];  // padded with zeros
 };
 
-// A command (NoteToGoOn). For `version` see FlightEntry.
+// A command (NoteResumeCommand). For `version` see FlightEntry.
 struct FlightCommand {
   FlightWord version;
   FlightWord text[kRecordedCommandBytes / sizeof(FlightWord)];  // padded with zeros
@@ -67,16 +67,16 @@ struct FlightPage {
   FlightWord groups_noted;
   FlightWord groups[kRecordedGroups];  // number + 1; 0 means none yet
   FlightEntry entries[kRecordedCollectives];
-  FlightWord lines_said;
+  FlightWord lines_noted;
   FlightLine lines[kRecordedLines];
   FlightWord gpu[kRecordedGpuBytes / sizeof(FlightWord)];  // padded with zeros
-  FlightCommand to_go_on;
+  FlightCommand resume_command;
   char unused[kFlightPageBytes - (16 + kRecordedGroups) * sizeof(FlightWord) -
               kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine) -
               sizeof(FlightCommand)];
   // These come last because other processes poll them: not in the cache lines of the words above.
-  FlightWord recovers;  // SetRecovers: generation + 1; 0 means that it cannot
-  FlightWord lost_ns;   // MarkLost
+  FlightWord recovery_generation;  // SetRecoveryGeneration: generation + 1; 0 means that it cannot
+  FlightWord lost_ns;              // MarkLost
   FlightWord lost;
 };
 static_assert(sizeof(FlightPage) == kFlightPageBytes);

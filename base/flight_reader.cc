@@ -40,7 +40,7 @@ std::string TextOf(const FlightWord (&words)[kWords]) {
     std::memcpy(text.data() + i * sizeof word, &word, sizeof word);
   }
   text.resize(::strnlen(text.data(), text.size()));
-  return Printable(text);
+  return MakePrintable(text);
 }
 
 // Returns the line's number and text.
@@ -109,9 +109,10 @@ std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
   snapshot.step = static_cast<int64_t>(Get(page.step));
   snapshot.progress = Get(page.progress);
   // The worker may have overwritten its page: a value out of range is not a generation.
-  const uint64_t recovers = Get(page.recovers);
-  if (recovers != 0 && recovers <= static_cast<uint64_t>(std::numeric_limits<int>::max())) {
-    snapshot.recovers = static_cast<int>(recovers) - 1;
+  const uint64_t recovery_generation = Get(page.recovery_generation);
+  if (recovery_generation != 0 &&
+      recovery_generation <= static_cast<uint64_t>(std::numeric_limits<int>::max())) {
+    snapshot.recovery_generation = static_cast<int>(recovery_generation) - 1;
   }
   snapshot.ended = Get(page.ended);
   snapshot.started = Get(page.started);
@@ -140,9 +141,9 @@ std::string FlightReader::ReadGpu(int local_rank) const {
   return bus_id;
 }
 
-std::string FlightReader::ReadToGoOn(int local_rank) const {
+std::string FlightReader::ReadResumeCommand(int local_rank) const {
   DDPRUN_CHECK(local_rank >= 0 && local_rank < count_);
-  return ReadStable(pages_[local_rank].to_go_on).value_or("");
+  return ReadStable(pages_[local_rank].resume_command).value_or("");
 }
 
 }  // namespace ddprun

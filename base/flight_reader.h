@@ -40,7 +40,7 @@ struct FlightSnapshot {
   uint64_t started = 0;                              // last ticket that was started
   uint64_t ended = 0;                                // last ticket that has ended
   uint64_t progress = 0;                             // counts NoteProgress()
-  std::optional<int> recovers = {};                  // FlightRecorder::SetRecovers
+  std::optional<int> recovery_generation = {};       // FlightRecorder::SetRecoveryGeneration
   std::vector<uint16_t> groups = {};                 // NoteGroup(): groups of some of the ranks
   std::vector<RecordedCollective> collectives = {};  // oldest first
   std::vector<std::string> log = {};                 // last lines, oldest first
@@ -58,8 +58,8 @@ class FlightReader {
   std::optional<FlightSnapshot> Read(int local_rank) const;
   // Returns the bus id of NoteGpu(); "" means none. REQUIRES: see Read().
   std::string ReadGpu(int local_rank) const;
-  // Returns the command of the last NoteToGoOn(); "" means none. REQUIRES: see Read().
-  std::string ReadToGoOn(int local_rank) const;
+  // Returns the command of the last NoteResumeCommand(); "" means none. REQUIRES: see Read().
+  std::string ReadResumeCommand(int local_rank) const;
 
  private:
   FlightReader(const FlightPage* pages, int count) : pages_(pages), count_(count) {}

@@ -83,7 +83,7 @@ Result<std::unique_ptr<FlightRecorder>> FlightRecorder::Attach(const UniqueFd& f
     auto* words = reinterpret_cast<FlightWord*>(page);
     for (size_t i = 0; i < offsetof(FlightPage, unused) / sizeof *words; ++i) Put(words[i], 0);
   }
-  Put(page->recovers, 0);
+  Put(page->recovery_generation, 0);
   Put(page->rank, static_cast<uint64_t>(rank));
   Put(page->pid, static_cast<uint64_t>(::getpid()));
   Put(page->magic, kFlightMagic);
@@ -106,15 +106,15 @@ Status MarkLost(const UniqueFd& file, int local_rank, int generation) {
   return {};
 }
 
-void FlightRecorder::SetRecovers(std::optional<int> generation) {
-  Put(page_.recovers, generation ? static_cast<uint64_t>(*generation) + 1 : 0);
+void FlightRecorder::SetRecoveryGeneration(std::optional<int> generation) {
+  Put(page_.recovery_generation, generation ? static_cast<uint64_t>(*generation) + 1 : 0);
 }
 
 bool FlightRecorder::IsLost(int local_rank, int generation) const {
   return local_rank < count_ && Get(pages_[local_rank].lost) > static_cast<uint64_t>(generation);
 }
 
-std::vector<LostWorker> FlightRecorder::LostIn(int generation) const {
+std::vector<LostWorker> FlightRecorder::LostWorkersSince(int generation) const {
   std::vector<LostWorker> lost;
   for (int local_rank = 0; local_rank < count_; ++local_rank) {
     if (!IsLost(local_rank, generation)) continue;
@@ -137,8 +137,8 @@ void FlightRecorder::NoteGroup(uint16_t group) {
   Put(page_.groups[place % kRecordedGroups], uint64_t{group} + 1);
 }
 
-void FlightRecorder::Say(std::string_view text) {
-  const uint64_t number = page_.lines_said.fetch_add(1, std::memory_order_relaxed) + 1;
+void FlightRecorder::NoteLine(std::string_view text) {
+  const uint64_t number = page_.lines_noted.fetch_add(1, std::memory_order_relaxed) + 1;
   FlightLine& line = page_.lines[number % kRecordedLines];
   const FlightWriting writing(line.version);
   Put(line.number, number);
@@ -193,19 +193,19 @@ void FlightRecorder::SetWaiting(uint64_t ticket, bool waits) {
   Put(entry.description, Pack(description));
 }
 
-void FlightRecorder::End(uint64_t ticket, bool well) {
+void FlightRecorder::End(uint64_t ticket, bool succeeded) {
   FlightEntry& entry = EntryOf(page_, ticket);
   if (Get(entry.ticket) == ticket) {
     const FlightWriting writing(entry.version);
     FlightDescription description = Unpack(Get(entry.description));
-    description.state = well ? CollectiveState::kCompleted : CollectiveState::kFailed;
+    description.state = succeeded ? CollectiveState::kCompleted : CollectiveState::kFailed;
     Put(entry.description, Pack(description));
     Put(entry.ended_ns, NowNs());
   }
   Put(page_.ended, ticket);
 }
 
-std::string FlightRecorder::Whereabouts(uint64_t ticket) const {
+std::string FlightRecorder::StepAndBucket(uint64_t ticket) const {
   const FlightEntry& entry = EntryOf(page_, ticket);
   const uint64_t step = Get(entry.step);
   const int bucket = Unpack(Get(entry.description)).bucket;

@@ -109,13 +109,13 @@ class FlightRecorder {
   // Notes that this worker is in `group` (Collective::group) of some of the ranks. Any thread.
   void NoteGroup(uint16_t group);
   // Notes a line of the log, without newline. Any thread.
-  void Say(std::string_view line);
+  void NoteLine(std::string_view line);
   // If another worker is lost in `generation`, this worker continues in the next one. nullopt means
   // that it cannot continue, or would not notice.
-  void SetRecovers(std::optional<int> generation);
+  void SetRecoveryGeneration(std::optional<int> generation);
   // Returns whether that worker's process was lost in `generation` or later. Any thread.
   bool IsLost(int local_rank, int generation) const;
-  std::vector<LostWorker> LostIn(int generation) const;
+  std::vector<LostWorker> LostWorkersSince(int generation) const;
   // Counts work that leaves no other trace: a micro-batch, a batch of an evaluation.
   void NoteProgress();
 
@@ -129,10 +129,10 @@ class FlightRecorder {
   void Start(uint64_t ticket, const Collective& collective);
   // `waits` means that the collective waits for another rank.
   void SetWaiting(uint64_t ticket, bool waits);
-  void End(uint64_t ticket, bool well);
+  void End(uint64_t ticket, bool succeeded);
 
   // Returns "step 57, bucket 3" of a started collective, as far as they are known; may be empty.
-  std::string Whereabouts(uint64_t ticket) const;
+  std::string StepAndBucket(uint64_t ticket) const;
 
  private:
   FlightRecorder(FlightPage* pages, int count, int own);

@@ -16,12 +16,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/crash_stack.h"
 #include "base/env.h"
 #include "base/failure.h"
-#include "base/json_of_stranger.h"
 #include "base/terminal.h"
-#include "base/whole_file.h"
+#include "base/untrusted_json.h"
 
 namespace ddprun {
 
@@ -140,14 +140,14 @@ Status WriteErrorFile(const std::string& path, const WorkerError& error) {
                       {"timestamp", std::to_string(error.timestamp_s)}};
   const json document = {{"message", {{"message", error.message}, {"extraInfo", extra}}}};
   // The message may have any bytes, but JSON only UTF-8.
-  return WriteWholeFile(path, document.dump(-1, ' ', false, json::error_handler_t::replace),
-                        Durability::kUnsynced);
+  return WriteFileAtomically(path, document.dump(-1, ' ', false, json::error_handler_t::replace),
+                             Durability::kUnsynced);
 }
 
 std::optional<WorkerError> ReadErrorFile(const std::string& path) {
-  const std::optional<std::string> text = ReadFileOfStranger(path);
+  const std::optional<std::string> text = ReadUntrustedFile(path);
   if (!text) return std::nullopt;
-  const json document = ParseJsonOfStranger(*text);
+  const json document = ParseUntrustedJson(*text);
   if (!document.is_object() || !document.contains("message")) return std::nullopt;
   const json& message = document["message"];
   if (message.is_string()) {

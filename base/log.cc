@@ -89,7 +89,7 @@ struct Log::Core {
       text += value;
     }
     // Other nodes' names and messages may be in it.
-    text = Printable(text);
+    text = MakePrintable(text);
     logger.log(ToSpdlog(level), spdlog::string_view_t(text.data(), text.size()));
   }
 
@@ -98,7 +98,7 @@ struct Log::Core {
 };
 
 std::optional<LogLevel> ParseLogLevel(std::string_view text) {
-  const std::string name = AsciiLower(text);
+  const std::string name = ToAsciiLower(text);
   if (name == "notset") return LogLevel::kInfo;
   if (name == "fatal") return LogLevel::kError;
   switch (spdlog::level::from_str(name)) {

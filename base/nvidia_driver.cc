@@ -47,7 +47,7 @@ class Nvml {
  public:
   Nvml() : library_(::dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL)) {}
   ~Nvml() {
-    if (begun_) Ask("nvmlShutdown");
+    if (begun_) Query("nvmlShutdown");
     if (library_ != nullptr) ::dlclose(library_);
   }
   Nvml(const Nvml&) = delete;
@@ -74,7 +74,7 @@ class Nvml {
 
   // Returns whether the library has the function and it succeeds.
   template <typename... Args>
-  bool Ask(const char* function, Args... args) const {
+  bool Query(const char* function, Args... args) const {
     return Code(function, args...) == 0;
   }
 
@@ -82,7 +82,7 @@ class Nvml {
   std::string Text(const char* function, Args... args) const {
     constexpr unsigned kBytes = 96;
     std::array<char, kBytes> text = {};
-    return Ask(function, args..., text.data(), kBytes) ? text.data() : "";
+    return Query(function, args..., text.data(), kBytes) ? text.data() : "";
   }
 
  private:
@@ -105,20 +105,20 @@ class Nvml {
 template <typename... Args>
 std::optional<int> Number(const Nvml& nvml, const char* function, Args... args) {
   unsigned value = 0;
-  if (!nvml.Ask(function, args..., &value)) return std::nullopt;
+  if (!nvml.Query(function, args..., &value)) return std::nullopt;
   return static_cast<int>(value);
 }
 
 void ReadInstances(const Nvml& nvml, Device device, Gpu& gpu) {
   unsigned mode = 0;
   unsigned pending = 0;
-  gpu.mig = nvml.Ask("nvmlDeviceGetMigMode", device, &mode, &pending) && mode == 1;
+  gpu.mig = nvml.Query("nvmlDeviceGetMigMode", device, &mode, &pending) && mode == 1;
   if (!gpu.mig) return;
   const int most = Number(nvml, "nvmlDeviceGetMaxMigDeviceCount", device).value_or(0);
   for (int i = 0; i < most; ++i) {
     Device instance = nullptr;
-    if (!nvml.Ask("nvmlDeviceGetMigDeviceHandleByIndex", device, static_cast<unsigned>(i),
-                  &instance)) {
+    if (!nvml.Query("nvmlDeviceGetMigDeviceHandleByIndex", device, static_cast<unsigned>(i),
+                    &instance)) {
       continue;
     }
     gpu.instances.push_back(nvml.Text("nvmlDeviceGetUUID", instance));
@@ -130,9 +130,9 @@ Gpu ReadGpu(const Nvml& nvml, Device device) {
           .uuid = nvml.Text("nvmlDeviceGetUUID", device),
           .bus_id = {}};
   PciInfo pci = {};
-  if (nvml.Ask("nvmlDeviceGetPciInfo_v3", device, &pci)) gpu.bus_id = pci.bus_id;
+  if (nvml.Query("nvmlDeviceGetPciInfo_v3", device, &pci)) gpu.bus_id = pci.bus_id;
   MemoryInfo memory = {};
-  if (nvml.Ask("nvmlDeviceGetMemoryInfo", device, &memory)) {
+  if (nvml.Query("nvmlDeviceGetMemoryInfo", device, &memory)) {
     gpu.memory_bytes = static_cast<int64_t>(memory.total);
     gpu.memory_used = static_cast<int64_t>(memory.used);
   }
@@ -140,25 +140,25 @@ Gpu ReadGpu(const Nvml& nvml, Device device) {
   gpu.watts = Number(nvml, "nvmlDeviceGetPowerUsage", device);
   if (gpu.watts) gpu.watts = *gpu.watts / 1000;
   Utilization busy = {};
-  if (nvml.Ask("nvmlDeviceGetUtilizationRates", device, &busy)) {
+  if (nvml.Query("nvmlDeviceGetUtilizationRates", device, &busy)) {
     gpu.busy_percent = static_cast<int>(busy.gpu);
   }
   ReadInstances(nvml, device, gpu);
   return gpu;
 }
 
-std::vector<std::pair<size_t, size_t>> ReadApart(const Nvml& nvml,
-                                                 const std::vector<Device>& devices) {
-  std::vector<std::pair<size_t, size_t>> apart;
+std::vector<std::pair<size_t, size_t>> FindPairsWithoutPeerAccess(
+    const Nvml& nvml, const std::vector<Device>& devices) {
+  std::vector<std::pair<size_t, size_t>> without_peer_access;
   for (size_t a = 0; a < devices.size(); ++a) {
     for (size_t b = a + 1; b < devices.size(); ++b) {
       int status = 0;
-      const bool told =
-          nvml.Ask("nvmlDeviceGetP2PStatus", devices[a], devices[b], kPeerReads, &status);
-      if (told && status != 0) apart.emplace_back(a, b);
+      const bool is_known =
+          nvml.Query("nvmlDeviceGetP2PStatus", devices[a], devices[b], kPeerReads, &status);
+      if (is_known && status != 0) without_peer_access.emplace_back(a, b);
     }
   }
-  return apart;
+  return without_peer_access;
 }
 
 // Returns an identity of the device that the entry names, so that a second entry for it is noticed;
@@ -184,32 +184,32 @@ std::optional<std::string> DeviceNamed(const std::string& entry, const std::vect
 
 }  // namespace
 
-Result<NvidiaDriver> AskNvidiaDriver() {
+Result<NvidiaDriver> QueryNvidiaDriver() {
   Nvml nvml;
   DDPRUN_TRY(nvml.Begin());
   NvidiaDriver driver;
   driver.version = nvml.Text("nvmlSystemGetDriverVersion");
-  nvml.Ask("nvmlSystemGetCudaDriverVersion_v2", &driver.cuda);
+  nvml.Query("nvmlSystemGetCudaDriverVersion_v2", &driver.cuda);
   const int count = Number(nvml, "nvmlDeviceGetCount_v2").value_or(0);
   std::vector<Device> devices;
   for (int i = 0; i < count; ++i) {
     Device device = nullptr;
     // A GPU that has fallen off the bus cannot be opened.
-    if (!nvml.Ask("nvmlDeviceGetHandleByIndex_v2", static_cast<unsigned>(i), &device)) continue;
+    if (!nvml.Query("nvmlDeviceGetHandleByIndex_v2", static_cast<unsigned>(i), &device)) continue;
     devices.push_back(device);
     driver.gpus.push_back(ReadGpu(nvml, device));
   }
-  driver.apart = ReadApart(nvml, devices);
+  driver.without_peer_access = FindPairsWithoutPeerAccess(nvml, devices);
   return driver;
 }
 
 std::string DescribeGpu(const Gpu& gpu) {
-  const auto told = [](const std::optional<int>& value, const char* unit) {
+  const auto describe = [](const std::optional<int>& value, const char* unit) {
     return value ? ", " + std::to_string(*value) + unit : "";
   };
-  return gpu.name + ", " + BinaryBytes(gpu.memory_bytes) + " (" + BinaryBytes(gpu.memory_used) +
-         " in use)" + told(gpu.celsius, " C") + told(gpu.watts, " W") +
-         told(gpu.busy_percent, " % busy");
+  return gpu.name + ", " + FormatBytes(gpu.memory_bytes) + " (" + FormatBytes(gpu.memory_used) +
+         " in use)" + describe(gpu.celsius, " C") + describe(gpu.watts, " W") +
+         describe(gpu.busy_percent, " % busy");
 }
 
 int CountVisibleGpus(const std::vector<Gpu>& gpus, const std::optional<std::string>& visible) {

@@ -32,12 +32,12 @@ struct NvidiaDriver {
   int cuda = 0;         // the newest CUDA that it supports: 13000 means 13.0
   std::vector<Gpu> gpus;
   // Pairs of GPUs, by index, that cannot read each other's memory.
-  std::vector<std::pair<size_t, size_t>> apart = {};
+  std::vector<std::pair<size_t, size_t>> without_peer_access = {};
 };
 
 // Returns kFailed if there is no driver, or if it does not answer: `what` is one sentence that says
 // which. Takes milliseconds, or a second if no process keeps the driver loaded.
-Result<NvidiaDriver> AskNvidiaDriver();
+Result<NvidiaDriver> QueryNvidiaDriver();
 
 // Returns "NVIDIA H200, 141 GiB (1.0 GiB in use), 41 C, 71 W, 97 % busy"; unknown parts are absent.
 std::string DescribeGpu(const Gpu& gpu);

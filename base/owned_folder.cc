@@ -14,8 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/unique_fd.h"
-#include "base/whole_file.h"
 
 namespace ddprun {
 
@@ -24,9 +24,9 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// The list in a folder that WholeFolder made. It is hidden, because users look for a model there.
+// The list in a folder that AtomicFolder made. It is hidden, because users look for a model there.
 constexpr const char* kListName = ".ddprun-files.json";
-// The mark in a folder that WholeFolder is still writing.
+// The mark in a folder that AtomicFolder is still writing.
 constexpr const char* kUnfinished = ".ddprun-unfinished";
 
 Result<std::vector<std::string>> EntriesOf(const std::string& folder) {
@@ -53,7 +53,7 @@ json FactsOf(const std::string& path) {
 }
 
 // Returns the first entry that is not ddprun's own; "" means none.
-Result<std::string> FirstForeign(const std::string& folder, IsOwn is_own) {
+Result<std::string> FirstForeign(const std::string& folder, IsOwnEntry is_own) {
   DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(folder));
   for (const std::string& name : names) {
     if (!is_own(folder, name)) return name;
@@ -105,7 +105,7 @@ UniqueFd Lock(const std::string& folder, int wait) {
   return fd;
 }
 
-// Returns whether WholeFolder::Create() makes folders of this name for `folder`.
+// Returns whether AtomicFolder::Create() makes folders of this name for `folder`.
 bool IsNameInTheMaking(std::string_view name, const std::string& folder) {
   const std::string prefix = fs::path(folder).filename().string() + ".";
   constexpr std::string_view kEnd = ".tmp";
@@ -128,9 +128,10 @@ void RemoveLeft(const std::string& folder) {
     const UniqueFd lock = Lock(path, LOCK_NB);
     if (!lock.valid()) continue;
     if (fs::exists(path + "/" + kUnfinished, error)) {
-      RemoveMade(path);
+      RemoveNewFolder(path);
     } else if (fs::exists(path + "/" + kListName, error)) {
-      (void)RemoveOwn(path, IsListed);  // the finished folder, or the old one after an exchange
+      // The finished folder, or the old one after an exchange.
+      (void)RemoveOwnFolder(path, IsListed);
     }
   }
 }
@@ -144,7 +145,7 @@ bool IsListed(const std::string& folder, const std::string& name) {
   return list.is_object() && list.contains(name) && list[name] == FactsOf(folder + "/" + name);
 }
 
-Status CheckOwn(const std::string& folder, IsOwn is_own) {
+Status CheckOnlyOwnEntries(const std::string& folder, IsOwnEntry is_own) {
   struct stat status = {};
   if (::stat(folder.c_str(), &status) != 0) {
     return errno == ENOENT ? Status() : CannotWrite(folder, errno);
@@ -161,11 +162,11 @@ Status CheckOwn(const std::string& folder, IsOwn is_own) {
                .page = "not-replaced"};
 }
 
-Status RemoveOwn(const std::string& folder, IsOwn is_own) {
-  DDPRUN_TRY(CheckOwn(folder, is_own));
+Status RemoveOwnFolder(const std::string& folder, IsOwnEntry is_own) {
+  DDPRUN_TRY(CheckOnlyOwnEntries(folder, is_own));
   std::vector<std::string> names;
   std::error_code ignored;
-  // Of a link only the link goes: what it leads to is in use under its own name.
+  // Only the link itself is removed: the folder that it points to is in use under its own name.
   if (!fs::is_symlink(folder, ignored)) {
     DDPRUN_ASSIGN(names, EntriesOf(folder));
   }
@@ -177,14 +178,14 @@ Status RemoveOwn(const std::string& folder, IsOwn is_own) {
   return {};
 }
 
-void RemoveMade(const std::string& folder) {
+void RemoveNewFolder(const std::string& folder) {
   std::error_code ignored;
   fs::remove_all(folder, ignored);
 }
 
 Result<std::string> PublishFolder(const std::string& written,
                                   const std::string& folder,
-                                  IsOwn is_own) {
+                                  IsOwnEntry is_own) {
   std::error_code error;
   for (const fs::directory_entry& entry : fs::directory_iterator(written, error)) {
     DDPRUN_TRY(SyncFile(entry.path().string()));
@@ -202,8 +203,8 @@ Result<std::string> PublishFolder(const std::string& written,
     DDPRUN_ASSIGN(const std::string old, Exchange(written, folder));
     // Synced before the old folder is removed, because a crash could still undo the exchange.
     DDPRUN_TRY(SyncParent(folder));
-    if (CheckOwn(old, is_own).ok()) {
-      (void)RemoveOwn(old, is_own);
+    if (CheckOnlyOwnEntries(old, is_own).ok()) {
+      (void)RemoveOwnFolder(old, is_own);
     } else {
       DDPRUN_TRY(SetAside(old, folder, aside));
     }
@@ -212,14 +213,14 @@ Result<std::string> PublishFolder(const std::string& written,
   return aside;
 }
 
-WholeFolder::WholeFolder(WholeFolder&& other) noexcept
+AtomicFolder::AtomicFolder(AtomicFolder&& other) noexcept
     : folder_(std::move(other.folder_)),
       path_(std::exchange(other.path_, {})),
       in_use_(std::move(other.in_use_)),
       made_parents_(std::exchange(other.made_parents_, {})) {}
 
-WholeFolder::~WholeFolder() {
-  if (!path_.empty()) RemoveMade(path_);
+AtomicFolder::~AtomicFolder() {
+  if (!path_.empty()) RemoveNewFolder(path_);
   // rmdir() fails for parents that are not empty, so these stay.
   while (!made_parents_.empty()) {
     ::rmdir(made_parents_.back().c_str());
@@ -227,9 +228,9 @@ WholeFolder::~WholeFolder() {
   }
 }
 
-Result<WholeFolder> WholeFolder::Create(const std::string& folder) {
+Result<AtomicFolder> AtomicFolder::Create(const std::string& folder) {
   std::error_code error;
-  WholeFolder made;
+  AtomicFolder made;
   // Follows links, and removes a "/" at the end.
   const fs::path absolute = fs::absolute(folder, error);
   if (error) return CannotWrite(folder, error.value());
@@ -267,23 +268,23 @@ Result<WholeFolder> WholeFolder::Create(const std::string& folder) {
   return made;
 }
 
-Result<std::string> WholeFolder::Finish() {
+Result<std::string> AtomicFolder::Finish() {
   const std::string mark = path_ + "/" + kUnfinished;
   if (std::remove(mark.c_str()) != 0 && errno != ENOENT) return CannotWrite(mark, errno);
   DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(path_));
   json list;
   for (const std::string& name : names) list[name] = FactsOf(path_ + "/" + name);
   // File names may have any bytes, but JSON only UTF-8.
-  DDPRUN_TRY(WriteWholeFile(path_ + "/" + kListName,
-                            list.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
-                            Durability::kUnsynced));
+  DDPRUN_TRY(WriteFileAtomically(path_ + "/" + kListName,
+                                 list.dump(2, ' ', false, json::error_handler_t::replace) + "\n",
+                                 Durability::kUnsynced));
   const std::string written = std::exchange(path_, {});
   Result<std::string> aside = PublishFolder(written, folder_, IsListed);
   if (aside) {
     made_parents_.clear();
   } else {
     // After a failed exchange this may be the old folder, so only own files are removed.
-    (void)RemoveOwn(written, IsListed);
+    (void)RemoveOwnFolder(written, IsListed);
   }
   return aside;
 }

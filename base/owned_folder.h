@@ -10,36 +10,37 @@
 namespace ddprun {
 
 // Returns whether ddprun wrote the entry `name` (relative to `folder`) and it is unchanged since.
-using IsOwn = bool (*)(const std::string& folder, const std::string& name);
+using IsOwnEntry = bool (*)(const std::string& folder, const std::string& name);
 
-// An IsOwn for folders that WholeFolder made: looks into the list that WholeFolder left there.
+// An IsOwnEntry for folders that AtomicFolder made: looks into the list that AtomicFolder left
+// there.
 bool IsListed(const std::string& folder, const std::string& name);
 
 // Returns an error if the folder has an entry for which `is_own` is false.
-Status CheckOwn(const std::string& folder, IsOwn is_own);
+Status CheckOnlyOwnEntries(const std::string& folder, IsOwnEntry is_own);
 
-// Removes the folder. If CheckOwn() returns an error, removes nothing and returns it.
-Status RemoveOwn(const std::string& folder, IsOwn is_own);
+// Removes the folder. If CheckOnlyOwnEntries() returns an error, removes nothing and returns it.
+Status RemoveOwnFolder(const std::string& folder, IsOwnEntry is_own);
 
 // Removes a folder and all that is in it. REQUIRES: ddprun made it under a name that was free.
-void RemoveMade(const std::string& folder);
+void RemoveNewFolder(const std::string& folder);
 
 // Renames `written`, a folder of files, to `folder` in the same parent. An old folder of that name
 // is removed if it has only ddprun's own files, else kept as "FOLDER.aside-K", which is returned.
 // After a crash of the machine either the old or the new folder is there, whole.
 Result<std::string> PublishFolder(const std::string& written,
                                   const std::string& folder,
-                                  IsOwn is_own);
+                                  IsOwnEntry is_own);
 
 // A folder that is being written, beside the folder that it will replace. Not thread-safe.
-class WholeFolder {
+class AtomicFolder {
  public:
   // Makes the folder under a free name, and missing parents. Removes what killed processes have
-  // left of a WholeFolder for the same `folder`.
-  static Result<WholeFolder> Create(const std::string& folder);
+  // left of an AtomicFolder for the same `folder`.
+  static Result<AtomicFolder> Create(const std::string& folder);
   // Without Finish(), removes what was made; the old folder stays as it was.
-  ~WholeFolder();
-  WholeFolder(WholeFolder&& other) noexcept;
+  ~AtomicFolder();
+  AtomicFolder(AtomicFolder&& other) noexcept;
 
   // The folder to write files to, until Finish().
   const std::string& path() const { return path_; }
@@ -47,7 +48,7 @@ class WholeFolder {
   Result<std::string> Finish();
 
  private:
-  WholeFolder() = default;
+  AtomicFolder() = default;
 
   std::string folder_;
   std::string path_;                       // "" after Finish() or a move

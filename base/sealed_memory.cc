@@ -20,7 +20,7 @@ UniqueFd CreateMemory(const char* name) {
 }
 
 // Opens the file of `file` again, with other access.
-UniqueFd OpenAgain(const UniqueFd& file, int flags) {
+UniqueFd Reopen(const UniqueFd& file, int flags) {
   const std::string path = "/proc/self/fd/" + std::to_string(file.get());
   return UniqueFd(::open(path.c_str(), flags | O_CLOEXEC));
 }
@@ -48,9 +48,9 @@ Result<UniqueFd> OpenSealedMemory(const std::string& path, int seals) {
   if (!found.valid() || ::fstat(found.get(), &status) != 0)
     return SystemError("opening " + path, errno);
   const bool plain = S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
-  const UniqueFd readable = plain ? OpenAgain(found, O_RDONLY) : UniqueFd();
+  const UniqueFd readable = plain ? Reopen(found, O_RDONLY) : UniqueFd();
   if (!HasSeals(readable, seals)) return SystemError("using " + path + " as memory", EPERM);
-  UniqueFd file = OpenAgain(readable, O_RDWR);
+  UniqueFd file = Reopen(readable, O_RDWR);
   if (!file.valid()) return SystemError("opening " + path, errno);
   return file;
 }

@@ -6,7 +6,7 @@
 
 namespace ddprun {
 
-std::string ShellQuoted(const std::string& text) {
+std::string QuoteForShell(const std::string& text) {
   const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 ||
            std::string_view("_-./:=,+@%").find(static_cast<char>(c)) != std::string_view::npos;

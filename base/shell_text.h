@@ -6,6 +6,6 @@
 namespace ddprun {
 
 // Returns the text as one word of a POSIX shell, in quotes only where it needs them.
-std::string ShellQuoted(const std::string& text);
+std::string QuoteForShell(const std::string& text);
 
 }  // namespace ddprun

@@ -29,7 +29,7 @@ size_t SequenceLength(std::string_view text) {
 
 }  // namespace
 
-std::string Printable(std::string_view text) {
+std::string MakePrintable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
   for (size_t i = 0; i < text.size();) {
@@ -87,7 +87,7 @@ bool IsStackFrame(std::string_view line) {
   return digits != std::string_view::npos && digits > 0 && line[digits] == ':';
 }
 
-std::string BinaryBytes(int64_t bytes) {
+std::string FormatBytes(int64_t bytes) {
   const char* const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
   double value = static_cast<double>(bytes);
   size_t unit = 0;
@@ -118,18 +118,19 @@ size_t EditDistance(std::string_view a, std::string_view b) {
   return last[b.size()];
 }
 
-std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates) {
+std::optional<std::string> FindNearest(std::string_view word,
+                                       std::span<const std::string> candidates) {
   // More edits make another word of it: "batch" becomes "path" by two, "fp16" becomes "fp32". One
   // letter by itself becomes any other.
   const size_t limit = word.size() < 2 ? 0 : std::max<size_t>(1, word.size() / 4);
-  const std::string lower = AsciiLower(word);
+  const std::string lower = ToAsciiLower(word);
   const std::string* best = nullptr;
   size_t best_distance = limit + 1;
   for (const std::string& candidate : candidates) {
     // At least so many edits are needed; a hostile word may be a megabyte long.
     const size_t longer = std::max(word.size(), candidate.size());
     if (longer - std::min(word.size(), candidate.size()) >= best_distance) continue;
-    const size_t distance = EditDistance(lower, AsciiLower(candidate));
+    const size_t distance = EditDistance(lower, ToAsciiLower(candidate));
     if (distance < best_distance) {
       best = &candidate;
       best_distance = distance;
@@ -139,14 +140,14 @@ std::optional<std::string> Nearest(std::string_view word, std::span<const std::s
   return *best;
 }
 
-std::optional<std::string> NearestFile(const std::string& name,
-                                       std::span<const std::string> files) {
-  if (auto whole = Nearest(name, files)) return whole;
+std::optional<std::string> FindNearestFile(const std::string& name,
+                                           std::span<const std::string> files) {
+  if (auto whole = FindNearest(name, files)) return whole;
   // The dot of a hidden file begins no extension.
   const auto stem = [](const std::string& file) { return file.substr(0, file.find('.', 1)); };
   std::vector<std::string> stems(files.size());
   std::ranges::transform(files, stems.begin(), stem);
-  const auto nearest = Nearest(stem(name), stems);
+  const auto nearest = FindNearest(stem(name), stems);
   if (!nearest) return std::nullopt;
   return files[static_cast<size_t>(std::ranges::find(stems, *nearest) - stems.begin())];
 }

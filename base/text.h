@@ -15,7 +15,7 @@ namespace ddprun {
 
 // Returns `text` without anything that a terminal would obey: drops escape sequences, and replaces
 // other control characters except tabs and line ends by '?'. Keeps UTF-8.
-std::string Printable(std::string_view text);
+std::string MakePrintable(std::string_view text);
 
 // Returns "-- TITLE ------- tail" and a newline, `columns` wide, or wider if the words need it.
 std::string TitleBar(std::string_view title, std::string_view tail, size_t columns, bool color);
@@ -29,10 +29,10 @@ std::vector<std::string_view> SplitAt(std::string_view text, char separator);
 bool IsStackFrame(std::string_view line);
 
 // Returns a text such as "1.5 GiB".
-std::string BinaryBytes(int64_t bytes);
+std::string FormatBytes(int64_t bytes);
 
 // Turns A to Z into a to z in every locale. Keeps all other bytes, also those of UTF-8.
-inline std::string AsciiLower(std::string_view text) {
+inline std::string ToAsciiLower(std::string_view text) {
   std::string lower(text);
   std::ranges::transform(lower, lower.begin(), [](char c) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
@@ -43,9 +43,9 @@ inline std::string AsciiLower(std::string_view text) {
 // Returns the items of a list as a text: "1, 2, 3". `items` is a range of texts or integers; each
 // gets `quote` on both sides.
 template <typename Items>
-std::string Joined(const Items& items,
-                   std::string_view between = ", ",
-                   std::string_view quote = "") {
+std::string FormatList(const Items& items,
+                       std::string_view between = ", ",
+                       std::string_view quote = "") {
   std::string text;
   for (const auto& item : items) {
     if (!text.empty()) text += between;
@@ -65,9 +65,11 @@ size_t EditDistance(std::string_view a, std::string_view b);
 
 // Returns the candidate nearest to `word`, ignoring case; nullopt if even the nearest differs in
 // more than a quarter of the letters and in more than one.
-std::optional<std::string> Nearest(std::string_view word, std::span<const std::string> candidates);
+std::optional<std::string> FindNearest(std::string_view word,
+                                       std::span<const std::string> candidates);
 
-// Returns Nearest() of `files`; if there is none, compares names without extension.
-std::optional<std::string> NearestFile(const std::string& name, std::span<const std::string> files);
+// Returns FindNearest() of `files`; if there is none, compares names without extension.
+std::optional<std::string> FindNearestFile(const std::string& name,
+                                           std::span<const std::string> files);
 
 }  // namespace ddprun

@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 namespace ddprun {
 

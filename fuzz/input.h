@@ -32,7 +32,7 @@ class Input {
 
   std::string_view Rest() { return Bytes(rest_.size()); }
 
-  // Of few keys, so that requests meet.
+  // Returns one of five keys, so that requests meet.
   std::string Key() { return std::string(1, static_cast<char>('a' + Byte() % 5)); }
 
   // A number in words that ADD reads, or not, or a few bytes.

@@ -2,7 +2,7 @@
 // a store's state, addresses, the kernel's table of sockets. None may do more than be refused.
 #include <nlohmann/json.hpp>
 
-#include "base/json_of_stranger.h"
+#include "base/untrusted_json.h"
 #include "fuzz/input.h"
 #include "rendezvous/assign_ranks.h"
 #include "rendezvous/elastic/control_message.h"
@@ -39,7 +39,7 @@ void ReadFailure(std::string_view text) {
 }
 
 void ReadControlMessage(std::string_view text) {
-  const auto message = ParseJsonOfStranger(text);
+  const auto message = ParseUntrustedJson(text);
   if (!message.is_object()) return;
   if (const auto hello = ParseHello(message); hello.has_value()) {
     Require(ParseHello(ToJson(*hello)).has_value());

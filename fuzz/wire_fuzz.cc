@@ -56,7 +56,7 @@ void CheckRequests(std::string_view bytes, size_t segment) {
   Require(at_once.encoded == bytes.substr(0, at_once.consumed));
 }
 
-// What a hostile server may answer.
+// Decodes `bytes` as the reply of a hostile server.
 void CheckReply(Op op, size_t n_keys, std::string_view bytes, size_t segment) {
   rendezvous::ReplyDecoder decoder(kLimits);
   decoder.Expect(op, n_keys);

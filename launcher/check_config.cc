@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/unique_fd.h"
-#include "base/whole_file.h"
 #include "launcher/commands.h"
 #include "launcher/process/program_output.h"
 #include "launcher/sweep/sweep_run.h"
@@ -47,7 +47,7 @@ Result<int> CheckConfig(const Options& options,
   DDPRUN_ASSIGN(const ChildEnd end, RunInChild([&] {
                   ::dup2(input.get(), STDIN_FILENO);
                   ::dup2(STDERR_FILENO, STDOUT_FILENO);
-                  ::execv(target.program.c_str(), Pointers(words).data());
+                  ::execv(target.program.c_str(), CStrings(words).data());
                   return 127;
                 }));
   return end.stop_signal ? 128 + *end.stop_signal : end.exit_code;

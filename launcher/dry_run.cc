@@ -17,7 +17,7 @@ constexpr std::array<std::string_view, 4> kOfOneJob = {
     "DDPRUN_JOB_ID", "DDPRUN_JOB_BEGAN_NS", "DDPRUN_NODE_MEMORY_FD", kFlightRecorderVariable};
 
 // Puts a placeholder for the id of a --standalone job, which is made at the start.
-AgentPlan Settled(AgentPlan plan) {
+AgentPlan WithPlaceholders(AgentPlan plan) {
   if (plan.options.standalone) plan.options.rdzv.run_id = "<a new id>";
   return plan;
 }
@@ -72,7 +72,7 @@ std::string Command(const Target& target, const WorkerSpec& spec) {
     // Ranks are forked from ddp-trainer --template; to run one alone, the user omits --template.
     if (target.is_trainer_config && spec.argv[i] == "--template") continue;
     const std::string& word = i == 0 ? target.program : spec.argv[i];
-    text += (i == 0 ? "" : " ") + ShellQuoted(word);
+    text += (i == 0 ? "" : " ") + QuoteForShell(word);
   }
   return text;
 }
@@ -96,7 +96,7 @@ std::string Header(const Attempt& attempt) {
         "# Ranks as if every node had " + std::to_string(plan.local_world_size()) + " workers.\n";
   }
   if (plan.target.is_trainer_config) {
-    text += "# The ranks are forked from one process, " + ShellQuoted(plan.target.program) +
+    text += "# The ranks are forked from one process, " + QuoteForShell(plan.target.program) +
             " --template.\n";
   }
   text += "# Left out, because they mean one running job:";
@@ -108,7 +108,7 @@ std::string Header(const Attempt& attempt) {
 }  // namespace
 
 std::string DryRunText(const AgentPlan& asked, int usable_cores) {
-  const AgentPlan plan = Settled(asked);
+  const AgentPlan plan = WithPlaceholders(asked);
   const Attempt attempt = MakeAttempt(plan, usable_cores);
   std::string text = Header(attempt);
   for (int local_rank = 0; local_rank < plan.local_world_size(); ++local_rank) {
@@ -116,7 +116,7 @@ std::string DryRunText(const AgentPlan& asked, int usable_cores) {
     text += "\n# Rank " + std::to_string(spec.rank) + ", local rank " + std::to_string(local_rank) +
             "\nenv \\\n";
     for (const std::string& entry : OwnVariables(attempt, spec.env, local_rank).Entries()) {
-      text += "  " + ShellQuoted(entry) + " \\\n";
+      text += "  " + QuoteForShell(entry) + " \\\n";
     }
     text += "  " + Command(plan.target, spec) + "\n";
   }

@@ -16,7 +16,7 @@ constexpr std::string_view kGroup = "## ";
 constexpr std::string_view kSection = "### ";
 
 Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
-  const std::optional<std::string> nearest = Nearest(name, names);
+  const std::optional<std::string> nearest = FindNearest(name, names);
   return Error{
       .code = Code::kUsage,
       .title = "UNKNOWN NAME",
@@ -28,12 +28,13 @@ Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
               : "ddprun explain, without a name, lists all messages; docs/config.md has the keys."};
 }
 
-// What ddp-trainer, where there is one, knows of a key of its configs; "": nothing.
+// Returns ddp-trainer's description of a config key. "" means that there is no ddp-trainer or no
+// such key.
 std::string ExplainKey(const std::string& name, const Environment& env) {
-  const Result<std::string> trainer = FindTrainer(env, OwnFolder());
+  const Result<std::string> trainer = FindTrainer(env, ProgramFolder());
   if (!trainer) return "";
-  const auto told = OutputOf({*trainer, "config-doc", name}, env, /*with_stderr=*/false,
-                             std::chrono::seconds(10));
+  const auto told = RunForOutput({*trainer, "config-doc", name}, env, /*with_stderr=*/false,
+                                 std::chrono::seconds(10));
   return told && told->status == 0 ? told->text : "";
 }
 

@@ -44,7 +44,7 @@ Result<int> RunJob(Options options, const Environment& env) {
   AgentPlan plan;
   plan.env = env;
   // All checks that can refuse the job come before a process is started.
-  DDPRUN_ASSIGN(plan.target, ResolveTarget(options, env, OwnFolder()));
+  DDPRUN_ASSIGN(plan.target, ResolveTarget(options, env, ProgramFolder()));
   DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
   options.rdzv.local_world_size = workers;
   if (options.virtual_local_rank) DDPRUN_TRY(CheckVirtualLocalRank(env, workers));
@@ -81,10 +81,10 @@ int Fail(const Error& error, const Environment& env) {
   return ExitStatus(error.code);
 }
 
-Result<int> RunWhatIsAsked(Options options, const Environment& env) {
+Result<int> RunWithOptions(Options options, const Environment& env) {
   if (options.sweep.empty() && !options.dry_run) return RunJob(std::move(options), env);
   // Errors that all runs of a sweep share are shown once.
-  DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, OwnFolder()));
+  DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, ProgramFolder()));
   DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
   const auto check = [&](const std::vector<SweepRun>& runs) {
     return CheckConfig(options, target, workers, runs);
@@ -151,7 +151,7 @@ int Run(const std::vector<std::string>& args, std::span<const Subcommand> subcom
   const Log log =
       Log::ToStderr({.name = "ddprun", .level = options.log_level, .time = options.log_time});
   for (const std::string& line : options.notes) log.Info(line);
-  const Result<int> code = RunWhatIsAsked(std::get<Options>(*std::move(parsed)), env);
+  const Result<int> code = RunWithOptions(std::get<Options>(*std::move(parsed)), env);
   return code ? *code : Fail(code.error(), env);
 }
 

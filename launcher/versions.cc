@@ -14,10 +14,10 @@ std::string VersionsText(const Environment& env) {
 #else
                      "GCC " __VERSION__ "\n";
 #endif
-  const Result<std::string> trainer = FindTrainer(env, OwnFolder());
+  const Result<std::string> trainer = FindTrainer(env, ProgramFolder());
   if (!trainer) return text + "no ddp-trainer found\n";
   const auto versions =
-      OutputOf({*trainer, "--version"}, env, /*with_stderr=*/false, std::chrono::seconds(2));
+      RunForOutput({*trainer, "--version"}, env, /*with_stderr=*/false, std::chrono::seconds(2));
   const bool told = versions && versions->status == 0;
   return text + (told ? versions->text : "ddp-trainer, which does not tell\n") + *trainer + "\n";
 }

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_of_stranger.h"
+#include "base/untrusted_json.h"
 
 namespace ddprun::rendezvous {
 
@@ -47,7 +47,7 @@ std::string ToJson(const RoleInfo& info) {
 }
 
 std::optional<RoleInfo> ParseRoleInfo(std::string_view json) {
-  const Json parsed = ParseJsonOfStranger(json);
+  const Json parsed = ParseUntrustedJson(json);
   if (!parsed.is_object() || !parsed.contains("role") || !parsed["role"].is_string() ||
       !parsed.contains("rank") || !parsed.contains("local_world_size")) {
     return std::nullopt;
@@ -64,7 +64,7 @@ std::string ToJson(const AssignedRanks& ranks) {
 }
 
 std::optional<AssignedRanks> ParseAssignedRanks(std::string_view json) {
-  const Json parsed = ParseJsonOfStranger(json);
+  const Json parsed = ParseUntrustedJson(json);
   if (!parsed.is_array() || parsed.size() != 4) return std::nullopt;
   int numbers[4];
   for (size_t i = 0; i < 4; ++i) {

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_of_stranger.h"
 #include "base/text.h"
+#include "base/untrusted_json.h"
 
 namespace ddprun::rendezvous {
 
@@ -40,7 +40,7 @@ Json ToJson(const RoundEnd& end) {
 
 RoundEnd RoundEndOf(const Json& json) {
   RoundEnd end{.node_rank = SmallOf(json, "node_rank"),
-               .message = Printable(TextOf(json, "message"))};
+               .message = MakePrintable(TextOf(json, "message"))};
   const int code = SmallOf(json, "exit_code");
   if (code >= 1 && code <= 255) end.exit_code = code;
   for (const auto kind : {RoundEnd::Kind::kRestart, RoundEnd::Kind::kRegroup}) {
@@ -58,10 +58,10 @@ std::string ToNote(const RoundEnd& end) {
 }
 
 RoundEnd ParseNote(std::string_view note) {
-  const Json json = ParseJsonOfStranger(note);
+  const Json json = ParseUntrustedJson(note);
   const bool understood = json.is_object() && json.contains("node_rank") &&
                           json.contains("message") && json["message"].is_string();
-  if (!understood) return {.message = Printable(note)};
+  if (!understood) return {.message = MakePrintable(note)};
   return RoundEndOf(json);
 }
 

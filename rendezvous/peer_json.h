@@ -23,7 +23,7 @@ bool FlagOf(const nlohmann::json& object, const char* key);
 nlohmann::json ToJson(const RoundEnd& end);
 
 // Reads a RoundEnd. A field that is missing or has another type keeps its default, so that a
-// failure is never dropped and never means success. The message is made Printable().
+// failure is never dropped and never means success. MakePrintable() has changed the message.
 RoundEnd RoundEndOf(const nlohmann::json& json);
 
 std::string ToNote(const RoundEnd& end);

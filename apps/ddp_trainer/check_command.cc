@@ -91,7 +91,7 @@ void AddEach(Error problem, size_t run, Said& said) {
   for (const Error& other : others) AddEach(other, run, said);
 }
 
-std::string Counted(size_t count, const std::string& what) {
+std::string CountText(size_t count, const std::string& what) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
 }
 
@@ -115,11 +115,11 @@ int Check(const CheckFlags& flags, const Environment& environment) {
   }
   std::fputs(problems.Write(runs, kMostSaid, "\n").c_str(), stderr);
   std::fputs(warnings.Write(runs, kMostSaid).c_str(), stderr);
-  const std::string what = flags.config +
-                           (runs.size() == 1 ? "" : ", " + Counted(runs.size(), "run")) + ", for " +
-                           Counted(static_cast<size_t>(flags.ranks * flags.nodes), "rank") + ": ";
+  const std::string what =
+      flags.config + (runs.size() == 1 ? "" : ", " + CountText(runs.size(), "run")) + ", for " +
+      CountText(static_cast<size_t>(flags.ranks * flags.nodes), "rank") + ": ";
   if (status != 0) {
-    std::fputs((what + Counted(problems.size(), "problem") + "\n").c_str(), stderr);
+    std::fputs((what + CountText(problems.size(), "problem") + "\n").c_str(), stderr);
   } else {
     std::fputs((what + "no problem found\n" + facts.Write(runs, kMostSaid)).c_str(), stdout);
   }

@@ -30,13 +30,13 @@ struct CheckpointFlags {
   bool all = false;
 };
 
-bool IsOneCheckpoint(const std::string& path) {
+bool IsCheckpoint(const std::string& path) {
   return fs::exists(fs::path(path) / "COMMIT") || fs::exists(fs::path(path) / "index.json");
 }
 
 // Returns the checkpoints of a run folder, a folder of checkpoints, or one. Throws if none.
 std::vector<StoredCheckpoint> Find(const std::string& path) {
-  if (IsOneCheckpoint(path)) return {{.path = path}};
+  if (IsCheckpoint(path)) return {{.path = path}};
   std::vector<StoredCheckpoint> found = ValueOrThrow(ListCheckpoints(CheckpointsOf(path)));
   if (!found.empty()) return found;
   throw Failure(Error{.code = Code::kUsage,
@@ -50,7 +50,7 @@ std::vector<StoredCheckpoint> Find(const std::string& path) {
 }
 
 // Returns the time of the commit: "2026-11-22 15:40".
-std::string SavedAt(const std::string& path) {
+std::string SaveTimeText(const std::string& path) {
   struct stat status = {};
   if (::stat((path + "/COMMIT").c_str(), &status) != 0) return "?";
   std::tm local = {};
@@ -60,7 +60,7 @@ std::string SavedAt(const std::string& path) {
   return text.data();
 }
 
-std::string OneLine(const Error& error) {
+std::string ErrorLine(const Error& error) {
   std::string text = error.what;
   std::ranges::replace(text, '\n', ' ');
   return text;
@@ -92,12 +92,12 @@ int List(const CheckpointFlags& flags, const Environment&) {
     const auto checkpoint = Checkpoint::Open(stored.path, Verify::kSizes);
     if (!checkpoint) {
       status = 1;
-      std::printf("%10s  %s\n", "?", OneLine(checkpoint.error()).c_str());
+      std::printf("%10s  %s\n", "?", ErrorLine(checkpoint.error()).c_str());
       continue;
     }
     const auto score = checkpoint->score();
     std::printf("%10lld  %-10s  %-16s  %-10s  %s\n", static_cast<long long>(checkpoint->step()),
-                SizeText(*checkpoint).c_str(), SavedAt(stored.path).c_str(),
+                SizeText(*checkpoint).c_str(), SaveTimeText(stored.path).c_str(),
                 score ? LossText(*score).c_str() : "-", stored.path.c_str());
   }
   return status;
@@ -113,7 +113,7 @@ int VerifyAll(const CheckpointFlags& flags, const Environment&) {
                   SizeText(*checkpoint).c_str());
     } else {
       status = 1;
-      std::printf("damaged  %s: %s\n", stored.path.c_str(), OneLine(checkpoint.error()).c_str());
+      std::printf("damaged  %s: %s\n", stored.path.c_str(), ErrorLine(checkpoint.error()).c_str());
     }
   }
   return status;
@@ -121,7 +121,7 @@ int VerifyAll(const CheckpointFlags& flags, const Environment&) {
 
 // Export replaces an existing file, but not a file of a checkpoint.
 void RefuseFileOfCheckpoint(const std::string& to) {
-  if (!IsOneCheckpoint(fs::absolute(to).parent_path().string())) return;
+  if (!IsCheckpoint(fs::absolute(to).parent_path().string())) return;
   throw Failure(Error{.code = Code::kUsage,
                       .title = "NOT REPLACED",
                       .where = to,
@@ -134,14 +134,14 @@ int Export(const CheckpointFlags& flags, const Environment& environment) {
   Find(flags.path);  // throws if there is none
   RefuseFileOfCheckpoint(flags.to);
   std::optional<Checkpoint> checkpoint;
-  if (IsOneCheckpoint(flags.path)) {
+  if (IsCheckpoint(flags.path)) {
     checkpoint = ValueOrThrow(Checkpoint::Open(flags.path));
   } else {
     NewestCheckpoint newest = ValueOrThrow(OpenNewest(CheckpointsOf(flags.path)));
-    for (const Error& error : newest.passed_over) {
-      std::fprintf(stderr, "passed over: %s\n", OneLine(error).c_str());
+    for (const Error& error : newest.skipped) {
+      std::fprintf(stderr, "passed over: %s\n", ErrorLine(error).c_str());
     }
-    if (!newest.checkpoint) throw Failure(newest.passed_over.front());
+    if (!newest.checkpoint) throw Failure(newest.skipped.front());
     checkpoint = std::move(newest.checkpoint);
   }
   const Exported what = flags.all ? Exported::kAll : Exported::kModel;
@@ -151,7 +151,7 @@ int Export(const CheckpointFlags& flags, const Environment& environment) {
   } else if (extension == ".safetensors") {
     ExportSafetensors(*checkpoint, flags.to, what);
   } else if (const auto missing = ExportFolder(*checkpoint, flags.to, environment)) {
-    std::fprintf(stderr, "warning: without names of classes: %s\n", OneLine(*missing).c_str());
+    std::fprintf(stderr, "warning: without names of classes: %s\n", ErrorLine(*missing).c_str());
   }
   std::printf("%s: step %lld of %s\n", flags.to.c_str(), static_cast<long long>(checkpoint->step()),
               checkpoint->path().c_str());

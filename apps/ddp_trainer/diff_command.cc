@@ -42,7 +42,7 @@ std::vector<std::string> DifferentTensors(const Checkpoint& a, const Checkpoint&
   return names;
 }
 
-std::string More(int64_t count) {
+std::string MoreText(int64_t count) {
   return count > 1 ? ", and " + std::to_string(count - 1) + " more" : "";
 }
 
@@ -65,7 +65,7 @@ std::optional<bool> PrintHashes(const std::string& first, const std::string& sec
     const HashDifference& found = *compared->first;
     std::printf("state hashes: the first of %s that differs is step %lld: %s, on rank %d%s\n",
                 steps.c_str(), static_cast<long long>(found.step), found.tensor.c_str(), found.rank,
-                More(found.tensors).c_str());
+                MoreText(found.tensors).c_str());
   } else {
     std::printf("state hashes: the same in %s\n", steps.c_str());
   }
@@ -77,7 +77,7 @@ bool PrintRanks(const std::string& run) {
   if (!found) return false;
   std::printf("ranks of %s: from step %lld on rank %d differs from rank 0: %s%s\n", run.c_str(),
               static_cast<long long>(found->step), found->rank, found->tensor.c_str(),
-              More(found->tensors).c_str());
+              MoreText(found->tensors).c_str());
   return true;
 }
 
@@ -95,7 +95,7 @@ std::optional<bool> PrintCheckpoints(const std::string& first, const std::string
     ++compared;
     if (names.empty()) continue;
     std::printf("checkpoints: those of step %lld differ: %s%s\n", static_cast<long long>(one.step),
-                names.front().c_str(), More(static_cast<int64_t>(names.size())).c_str());
+                names.front().c_str(), MoreText(static_cast<int64_t>(names.size())).c_str());
     return true;
   }
   if (compared == 0) return std::nullopt;

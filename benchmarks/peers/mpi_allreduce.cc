@@ -1,5 +1,5 @@
-// What ddp-allreduce measures, with MPI: in-place sums of fp32, the median of about half a second
-// of rounds per size. mpicxx -O2; mpirun -np N mpi_allreduce BYTES...
+// Measures the same as ddp-allreduce, with MPI: in-place sums of fp32, the median of about half a
+// second of rounds per size. mpicxx -O2; mpirun -np N mpi_allreduce BYTES...
 #include <mpi.h>
 
 #include <algorithm>

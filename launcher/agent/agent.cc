@@ -25,7 +25,7 @@ Agent::Agent(AgentPlan plan, const AgentSurroundings& surroundings)
             .level = plan_.options.log_level,
             .time = plan_.options.log_time},
            [this](std::string_view line) { surroundings_.console.err().WriteLines(line); }),
-      patience_(plan_.env.Get("SLURM_JOB_ID").has_value()),
+      stop_policy_(plan_.env.Get("SLURM_JOB_ID").has_value()),
       history_(plan_.host, plan_.job_folder),
       state_(surroundings_.agent_table),
       causes_({.own_node_rank = plan_.options.rdzv.node_rank.value_or(0),
@@ -110,15 +110,16 @@ void Agent::OnSignal(int signal, pid_t sender) {
 }
 
 void Agent::OnStopSignal(int signal, pid_t sender) {
-  const StopPatience::Meaning meaning = patience_.Note(signal, surroundings_.clock.Now());
-  if (meaning == StopPatience::Meaning::kRepeat) return;
-  if (meaning == StopPatience::Meaning::kHurry) return On(AgentEvent::kKillAsked);
+  const StopSignalPolicy::Meaning meaning =
+      stop_policy_.Classify(signal, surroundings_.clock.Now());
+  if (meaning == StopSignalPolicy::Meaning::kRepeat) return;
+  if (meaning == StopSignalPolicy::Meaning::kHurry) return On(AgentEvent::kKillAsked);
   causes_.stop_signal = signal;
   const std::string from = sender > 0 ? " from pid " + std::to_string(sender) : "";
   const bool running = attempt_ != nullptr && !attempt_->gone();
   const bool saves = plan_.target.is_trainer_config && signal != SIGQUIT;
   const std::string ending = saves ? ", the workers save and end" : ", stopping the workers";
-  const bool by_scheduler = plan_.env.Get("SLURM_JOB_ID") && signal != SIGINT;  // StopPatience
+  const bool by_scheduler = plan_.env.Get("SLURM_JOB_ID") && signal != SIGINT;  // StopSignalPolicy
   const std::string haste = by_scheduler ? "" : "; a second one ends them at once";
   log_.Info("got " + SignalName(signal) + from + (running ? ending + haste : ", leaving"));
   if (membership_ && plan_.options.several_nodes()) {
@@ -238,7 +239,7 @@ void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
 
 void Agent::OnAttemptGone() {
   if (!attempt_->unkillable().empty()) {
-    log_.Warning("SIGKILL did not end these processes: " + Joined(attempt_->unkillable(), " "));
+    log_.Warning("SIGKILL did not end these processes: " + FormatList(attempt_->unkillable(), " "));
   }
   // If the round is ending, workers that did not start are no error.
   const std::optional<Error>& start_error = attempt_->group().start_error();
@@ -347,7 +348,7 @@ int Agent::Finish() {
   JobEnd end = DescribeEnd(plan_, Causes(), history_);
   if (!plan_.options.report_file.empty()) end.log = log_.LastLines();
   // If the back end assigns ranks, a rank that this node only asked for may be another node's.
-  end.ranked = has_joined_ || plan_.options.backend->fixed || !plan_.options.several_nodes();
+  end.has_node_rank = has_joined_ || plan_.options.backend->fixed || !plan_.options.several_nodes();
   ReportJobEnd(plan_, end, surroundings_.console, log_);
   return end.exit_code;
 }

@@ -106,7 +106,7 @@ class Agent {
   const AgentPlan plan_;
   const AgentSurroundings surroundings_;
   Log log_;
-  StopPatience patience_;
+  StopSignalPolicy stop_policy_;
   CrashLoop crash_loop_;
   JobHistory history_;
   Clock::Alarm alarm_;  // the pause before JoinAgain() joins, or the limit of Leave()

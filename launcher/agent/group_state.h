@@ -43,7 +43,7 @@ using GroupState = StateMachine<GroupTable>;
 
 struct GroupRules {
   std::chrono::milliseconds grace;  // from the stop signal to SIGKILL
-  // Workers save before they stop. EndsWell() then accepts their exit codes. If one worker fails,
+  // Workers save before they stop. IsSuccess() then accepts their exit codes. If one worker fails,
   // the group kills the others, because they would wait for it.
   bool saves = false;
 };

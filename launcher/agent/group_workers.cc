@@ -75,9 +75,9 @@ std::optional<size_t> GroupWorkers::NoteExit(pid_t pid, const ProcessExit& exit)
   return static_cast<size_t>(worker - workers_.begin());
 }
 
-void GroupWorkers::NoteStanding(int local_rank, const std::string& standing) {
+void GroupWorkers::NoteLastActivity(int local_rank, const std::string& activity) {
   for (Worker& worker : workers_) {
-    if (worker.record.local_rank == local_rank) worker.record.standing = standing;
+    if (worker.record.local_rank == local_rank) worker.record.last_activity = activity;
   }
 }
 
@@ -102,8 +102,9 @@ std::vector<LiveWorker> GroupWorkers::Living() const {
 }
 
 std::vector<LiveWorker> GroupWorkers::EndedWell() const {
-  return Where(
-      [this](const WorkerRecord& record) { return record.exit && EndsWell(*record.exit, saves_); });
+  return Where([this](const WorkerRecord& record) {
+    return record.exit && IsSuccess(*record.exit, saves_);
+  });
 }
 
 uint64_t GroupWorkers::bytes_seen() const {
@@ -134,7 +135,7 @@ WorkerRecord GroupWorkers::Complete(const Worker& worker) const {
   if (const auto left = flight_.Read(record.local_rank)) {
     record.last_log = left->log;
     record.gpu_bus_id = flight_.ReadGpu(record.local_rank);
-    record.to_go_on = flight_.ReadToGoOn(record.local_rank);
+    record.resume_command = flight_.ReadResumeCommand(record.local_rank);
   }
   if (record.exit) {
     record.ended_after =

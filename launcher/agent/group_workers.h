@@ -11,7 +11,7 @@
 #include "base/flight_reader.h"
 #include "launcher/agent/group_handlers.h"
 #include "launcher/agent/worker_spec.h"
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 #include "launcher/output/group_output.h"
 #include "launcher/output/stream_plan.h"
 #include "launcher/report/worker_record.h"
@@ -21,7 +21,7 @@ namespace ddprun::launcher {
 // Use it on the loop thread only.
 class GroupWorkers {
  public:
-  // `flight` must outlive it. `saves`: see EndsWell().
+  // `flight` must outlive it. `saves`: see IsSuccess().
   GroupWorkers(const GroupSurroundings& surroundings,
                bool saves,
                GroupOutputPlan output,
@@ -40,7 +40,7 @@ class GroupWorkers {
   // worker that lives.
   std::optional<size_t> NoteExit(pid_t pid, const ProcessExit& exit);
   // Adds to a worker's record what it did when the first worker failed.
-  void NoteStanding(int local_rank, const std::string& standing);
+  void NoteLastActivity(int local_rank, const std::string& activity);
   // Sets the time from which WorkerRecord::ended_after counts.
   void NoteStop(Clock::Time time) { stop_time_ = time; }
 
@@ -48,7 +48,7 @@ class GroupWorkers {
   size_t size() const { return workers_.size(); }
   // Returns what is known of a worker without its files: see Records().
   WorkerRecord& record(size_t index) { return workers_[index].record; }
-  // Returns whether all workers have ended well: see EndsWell().
+  // Returns whether all workers have ended well: see IsSuccess().
   bool ended_well() const;
   // Return the workers that have started and not ended, and those that have ended well, by local
   // rank.

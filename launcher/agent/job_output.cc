@@ -35,10 +35,10 @@ Result<LogFolder> MakeLogFolder(const AgentPlan& plan, const Log& log) {
 Status CopyToLogFile(const AgentPlan& plan, Console& console, Log& log) {
   if (plan.options.log_file.empty()) return {};
   const int node_rank = plan.options.rdzv.node_rank.value_or(0);
-  DDPRUN_ASSIGN(
-      LogFile file,
-      LogFile::OpenOwn(ReportPath(plan.options.log_file, node_rank, plan.host, false),
-                       console.files(), [&log](const std::string& text) { log.Warning(text); }));
+  DDPRUN_ASSIGN(LogFile file,
+                LogFile::OpenLauncherLog(
+                    ReportPath(plan.options.log_file, node_rank, plan.host, false), console.files(),
+                    [&log](const std::string& text) { log.Warning(text); }));
   log.CopyTo([file = std::make_shared<LogFile>(std::move(file))](std::string_view line) {
     file->Write(std::string(line) + "\n");
   });

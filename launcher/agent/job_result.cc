@@ -109,7 +109,7 @@ JobEnd DescribeEnd(const AgentPlan& plan, const JobCauses& causes, const JobHist
   // A restart may fail before it has left a command; that of the attempt before holds still.
   for (const AttemptEnd& attempt : end.attempts) {
     for (const WorkerRecord& worker : attempt.workers) {
-      if (!worker.to_go_on.empty()) end.to_go_on = worker.to_go_on;
+      if (!worker.resume_command.empty()) end.resume_command = worker.resume_command;
     }
   }
   end.worker_failed = EndedByOwnWorker(causes);

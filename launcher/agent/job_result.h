@@ -28,7 +28,7 @@ struct JobCauses {
   std::optional<int> stop_signal = {};
   // The first exit code other than 0 of a worker, also of one that was told to stop.
   std::optional<int> stopped_code = {};
-  bool ended_well = false;      // all workers of this node ended well: see EndsWell()
+  bool ended_well = false;      // all workers of this node ended well: see IsSuccess()
   bool failed_to_save = false;  // workers were told to save, and not all have
   bool saves = false;  // workers save when they are told to stop: only with a trainer config
   std::vector<pid_t> unkillable = {};

@@ -6,8 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_of_stranger.h"
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
+#include "base/untrusted_json.h"
 #include "launcher/report/job_end.h"
 #include "launcher/report/report_file.h"
 
@@ -15,7 +15,7 @@ namespace ddprun::launcher {
 
 std::string ErrorTextForParent(const std::string& error_file, const ProcessExit& exit) {
   using nlohmann::json;
-  json document = ParseJsonOfStranger(error_file);
+  json document = ParseUntrustedJson(error_file);
   const bool has_message =
       document.is_object() && document.contains("message") && document["message"].is_object();
   if (!has_message) return error_file;
@@ -25,9 +25,9 @@ std::string ErrorTextForParent(const std::string& error_file, const ProcessExit&
 }
 
 Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std::string& to) {
-  const std::optional<std::string> text = ReadFileOfStranger(from);
+  const std::optional<std::string> text = ReadUntrustedFile(from);
   if (!text) return {};
-  return WriteWholeFile(to, ErrorTextForParent(*text, exit), Durability::kUnsynced);
+  return WriteFileAtomically(to, ErrorTextForParent(*text, exit), Durability::kUnsynced);
 }
 
 void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {
@@ -41,9 +41,9 @@ void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, co
   console.err().WriteLines(RenderJobEnd(end, TerminalStyle(STDERR_FILENO, plan.color)));
   const Options& options = plan.options;
   if (options.report_file.empty()) return;
-  const std::string path =
-      ReportPath(options.report_file, end.ranked ? std::optional(end.node_rank) : std::nullopt,
-                 plan.host, options.several_nodes());
+  const std::string path = ReportPath(
+      options.report_file, end.has_node_rank ? std::optional(end.node_rank) : std::nullopt,
+      plan.host, options.several_nodes());
   const Status written = WriteReportFile(path, RenderReportJson(end));
   if (!written.ok()) log.Error(written.error().what);
 }

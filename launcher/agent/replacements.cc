@@ -32,7 +32,7 @@ bool Replacements::CanReplace(const WorkerRecord& lost) const {
     if (!flight) return false;
     const bool is_starting =
         GenerationOf(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
-    if (!flight->recovers && !is_starting) return false;
+    if (!flight->recovery_generation && !is_starting) return false;
     state_is_left = state_is_left || HasRecovered(worker.local_rank);
   }
   return state_is_left && !out_of_memory_(lost);
@@ -41,8 +41,9 @@ bool Replacements::CanReplace(const WorkerRecord& lost) const {
 bool Replacements::HasRecovered(int local_rank) const {
   const auto flight = flight_.Read(local_rank);
   // A number beyond the newest generation is none that the worker has written.
-  return flight && flight->recovers && *flight->recovers >= GenerationOf(local_rank) &&
-         *flight->recovers <= generation_;
+  return flight && flight->recovery_generation &&
+         *flight->recovery_generation >= GenerationOf(local_rank) &&
+         *flight->recovery_generation <= generation_;
 }
 
 int Replacements::GenerationOf(int local_rank) const {

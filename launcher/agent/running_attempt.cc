@@ -5,7 +5,7 @@
 
 #include "base/sealed_memory.h"
 #include "launcher/cli/device_count.h"
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 #include "launcher/report/exit_text.h"
 
 namespace ddprun::launcher {
@@ -83,7 +83,7 @@ void RunningAttempt::Kill() {
 
 void RunningAttempt::OnExit(pid_t pid, const ProcessExit& exit) {
   group_->OnExit(pid, exit);
-  if (early_end_ && EndsWell(exit, plan_.target.is_trainer_config)) early_end_->Begin();
+  if (early_end_ && IsSuccess(exit, plan_.target.is_trainer_config)) early_end_->Begin();
 }
 
 void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {
@@ -98,7 +98,7 @@ void RunningAttempt::OnEnding() {
   const auto now = surroundings_.clock.Now();
   for (const LiveWorker& worker : group_->workers().Living()) {
     if (const auto flight = flight_->Read(worker.local_rank)) {
-      group_->workers().NoteStanding(worker.local_rank, DescribePastFlight(*flight, now));
+      group_->workers().NoteLastActivity(worker.local_rank, DescribePastFlight(*flight, now));
     }
   }
 }

@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_of_stranger.h"
+#include "base/untrusted_json.h"
 #include "launcher/report/failure_report.h"
 
 namespace ddprun::launcher {
@@ -142,7 +142,7 @@ void TemplateClient::Receive() {
 }
 
 void TemplateClient::Handle(const std::string& text) {
-  const json message = ParseJsonOfStranger(text);
+  const json message = ParseUntrustedJson(text);
   if (message.is_object() && message.contains("ready")) {
     if (on_ready_) std::exchange(on_ready_, nullptr)();
     return;

@@ -100,7 +100,7 @@ void WorkerGroup::SignalWithChildren(int signal) {
 void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
   const std::optional<size_t> index = workers_.NoteExit(pid, exit);
   if (!index) return;
-  if (!EndsWell(exit, rules_.saves)) {
+  if (!IsSuccess(exit, rules_.saves)) {
     return std::holds_alternative<Signaled>(exit) ? HandleLost(*index) : Fail(*index);
   }
   Apply(state_.On(GroupEvent::kWorkerSucceeded));

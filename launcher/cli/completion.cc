@@ -145,11 +145,11 @@ std::string BashCompletion(std::span<const Flag> flags, std::span<const Subcomma
     const std::vector<std::string> spellings = Spellings(flag, true);
     takes_value.insert(takes_value.end(), spellings.begin(), spellings.end());
     const std::string command = BashValues(flag);
-    if (!command.empty()) values += "    " + Joined(spellings, "|") + ") " + command + " ;;\n";
+    if (!command.empty()) values += "    " + FormatList(spellings, "|") + ") " + command + " ;;\n";
   }
   return std::string(kBashHead) + values + std::string(kBashNames) + names +
-         std::string(kBashMiddle) + Joined(takes_value, "|") + std::string(kBashTail) +
-         Joined(words, " ") + std::string(kBashEnd);
+         std::string(kBashMiddle) + FormatList(takes_value, "|") + std::string(kBashTail) +
+         FormatList(words, " ") + std::string(kBashEnd);
 }
 
 std::string ZshCompletion(std::span<const Flag> flags) {
@@ -160,7 +160,7 @@ std::string ZshCompletion(std::span<const Flag> flags) {
     for (const std::string& spelling : spellings) {
       const bool is_long = spelling.starts_with("--");
       text += "  '";
-      text += repeatable ? "*" : "(" + Joined(spellings, " ") + ")";
+      text += repeatable ? "*" : "(" + FormatList(spellings, " ") + ")";
       text += spelling;
       if (!flag.value.empty() && is_long) text += "=";
       text += "[" + ZshText(flag.help) + "]";

@@ -139,7 +139,7 @@ Result<int> CountWorkers(std::string_view text, const Devices& devices) {
 Result<int> CountWorkersHere(std::string_view text, const Environment& env) {
   Devices devices = FindDevices(env);
   if (text == "auto" || text == "gpu") {
-    if (Result<NvidiaDriver> driver = AskNvidiaDriver()) devices.gpus = std::move(driver->gpus);
+    if (Result<NvidiaDriver> driver = QueryNvidiaDriver()) devices.gpus = std::move(driver->gpus);
   }
   return CountWorkers(text, devices);
 }

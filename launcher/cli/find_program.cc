@@ -87,7 +87,7 @@ Result<std::string> FindProgram(const std::string& name, const Environment& env)
   if (hint.empty()) {
     std::vector<std::string> names;
     for (const std::string& folder : folders) AppendNames(folder, names);
-    const std::optional<std::string> nearest = Nearest(name, names);
+    const std::optional<std::string> nearest = FindNearest(name, names);
     if (nearest) hint = "Did you mean " + *nearest + "?";
   }
   return NotFound(name, " in PATH or in this folder", hint);
@@ -99,7 +99,7 @@ std::string SimilarFileHint(const std::string& path) {
   if (!IsFolder(folder)) return "There is no folder " + folder.string() + ".";
   std::vector<std::string> names;
   AppendNames(folder, names);
-  const std::optional<std::string> nearest = NearestFile(file.filename().string(), names);
+  const std::optional<std::string> nearest = FindNearestFile(file.filename().string(), names);
   if (!nearest) return "";
   return "Did you mean " + (file.has_parent_path() ? (folder / *nearest).string() : *nearest) + "?";
 }

@@ -63,7 +63,7 @@ std::vector<Flag> RendezvousFlags() {
        .expected = "host, host:port or [IPv6 address]:port",
        .read =
            [](std::string_view text, Options& o) {
-             o.rdzv_endpoint = Trimmed(text);
+             o.rdzv_endpoint = TrimBlanks(text);
              return o.rdzv_endpoint.empty() ||
                     rendezvous::ParseHostPort(o.rdzv_endpoint).has_value();
            }},

@@ -118,7 +118,7 @@ ddprun \-\-sweep optimizer.learning_rate=1e\-4,3e\-4,1e\-3 train.json
 )";
 
 // Returns roff that shows `text` as it is: no part of it is a request or an escape.
-std::string Escaped(std::string_view text) {
+std::string EscapeRoff(std::string_view text) {
   std::string result;
   for (const char c : text) {
     if (c == '\\') {
@@ -137,11 +137,11 @@ std::string Entry(const Flag& flag) {
   std::string names;
   std::stringstream shorts{std::string(flag.short_names)};
   for (std::string name; shorts >> name;) names += "\\fB\\-" + name + "\\fR, ";
-  names += "\\fB" + Escaped("--" + std::string(flag.name)) + "\\fR";
-  if (!flag.value.empty()) names += " \\fI" + Escaped(flag.value) + "\\fR";
+  names += "\\fB" + EscapeRoff("--" + std::string(flag.name)) + "\\fR";
+  if (!flag.value.empty()) names += " \\fI" + EscapeRoff(flag.value) + "\\fR";
   std::string text = ".TP\n" + names + "\n";
   for (const std::string& line : WrapText(std::string(flag.help) + ".", kTextWidth)) {
-    text += Escaped(line) + "\n";
+    text += EscapeRoff(line) + "\n";
   }
   if (!flag.variable.empty()) {
     text += "Default from \\fB" + std::string(flag.variable) + "\\fR.\n";

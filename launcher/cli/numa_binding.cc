@@ -43,7 +43,7 @@ CpuSet CpusOfSocket(int node, const CpuTopology& topology) {
 }
 
 // Returns groups of CPUs with equal `key`, sorted by key.
-std::vector<CpuSet> Grouped(const CpuSet& cpus, const std::map<int, int>& key) {
+std::vector<CpuSet> GroupBy(const CpuSet& cpus, const std::map<int, int>& key) {
   std::map<int, CpuSet> groups;
   for (const int cpu : cpus) groups[key.at(cpu)].insert(cpu);
   std::vector<CpuSet> result;
@@ -63,7 +63,7 @@ CpuSet ShareOfCores(const std::vector<CpuSet>& cores, size_t index, size_t count
 }
 
 CpuSet CoreComplex(const CpuSet& cpus, size_t index, const CpuTopology& topology) {
-  std::vector<CpuSet> caches = Grouped(cpus, topology.cache_of_cpu);
+  std::vector<CpuSet> caches = GroupBy(cpus, topology.cache_of_cpu);
   std::stable_sort(caches.begin(), caches.end(),
                    [](const CpuSet& a, const CpuSet& b) { return a.size() > b.size(); });
   return caches[index % caches.size()];
@@ -95,7 +95,7 @@ Result<std::vector<CpuSet>> BindWorkers(std::string_view mode,
     } else if (mode == "core-complex") {
       result.push_back(CoreComplex(cpus, index, topology));
     } else {
-      const std::vector<CpuSet> cores = Grouped(cpus, topology.core_of_cpu);
+      const std::vector<CpuSet> cores = GroupBy(cpus, topology.core_of_cpu);
       if (cores.size() < count) {
         return CannotBind(mode, "NUMA node " + std::to_string(node) + " has " +
                                     std::to_string(cores.size()) + " cores for " +

@@ -31,7 +31,7 @@ bool ReadJoinTimeout(std::string_view text, To& to) {
 
 // Accepts more words than ReadSwitch(), because torch does, too.
 bool ReadIsHost(std::string_view text, To& to) {
-  const auto is = [word = AsciiLower(text)](std::string_view known) { return word == known; };
+  const auto is = [word = ToAsciiLower(text)](std::string_view known) { return word == known; };
   to.is_host = std::ranges::any_of(std::array{"1", "true", "t", "yes", "y"}, is);
   return *to.is_host || std::ranges::any_of(std::array{"0", "false", "f", "no", "n"}, is);
 }
@@ -70,22 +70,23 @@ constexpr std::array<std::string_view, 7> kEtcdKeys = {
 Error BadKey(const std::string& key) {
   std::vector<std::string> names;
   for (const Key& known : kKeys) names.emplace_back(known.name);
-  const auto nearest = Nearest(key, names);
-  return BadValue("--rdzv_conf", "--rdzv_conf has no key \"" + key + "\".",
-                  nearest ? "Did you mean " + *nearest + "?" : "It has:\n" + Joined(names) + ".");
+  const auto nearest = FindNearest(key, names);
+  return BadValue(
+      "--rdzv_conf", "--rdzv_conf has no key \"" + key + "\".",
+      nearest ? "Did you mean " + *nearest + "?" : "It has:\n" + FormatList(names) + ".");
 }
 
 }  // namespace
 
 bool SplitRdzvConf(std::string_view text, Conf& out) {
   Conf conf;
-  text = Trimmed(text);
+  text = TrimBlanks(text);
   for (const std::string_view pair : SplitAt(text, ',')) {
     if (text.empty()) break;  // SplitAt() returns one empty part
     const size_t equals = pair.find('=');
     if (equals == std::string_view::npos) return false;
-    const std::string_view key = Trimmed(pair.substr(0, equals));
-    const std::string_view value = Trimmed(pair.substr(equals + 1));
+    const std::string_view key = TrimBlanks(pair.substr(0, equals));
+    const std::string_view value = TrimBlanks(pair.substr(equals + 1));
     if (key.empty() || value.empty()) return false;
     conf[std::string(key)] = value;
   }

@@ -98,7 +98,7 @@ bool ReadRanks(std::string_view text, std::set<int>& out) {
   if (!text.empty()) {
     for (const std::string_view part : SplitAt(text, ',')) {
       int rank = 0;
-      if (!ReadBounded(Trimmed(part), 0, rendezvous::kMaxLocalWorkers - 1, rank)) return false;
+      if (!ReadBounded(TrimBlanks(part), 0, rendezvous::kMaxLocalWorkers - 1, rank)) return false;
       ranks.insert(rank);
     }
   }
@@ -126,7 +126,7 @@ std::vector<std::string> SplitWords(std::string_view text) {
 bool ReadSignals(std::string_view text, std::vector<int>& out) {
   std::vector<int> signals;
   for (const std::string_view part : SplitAt(text, ',')) {
-    const std::optional<int> signal = SignalNumber(Trimmed(part));
+    const std::optional<int> signal = SignalNumber(TrimBlanks(part));
     // No process can catch SIGKILL and SIGSTOP.
     if (!signal || *signal == SIGKILL || *signal == SIGSTOP) return false;
     signals.push_back(*signal);
@@ -135,7 +135,7 @@ bool ReadSignals(std::string_view text, std::vector<int>& out) {
   return true;
 }
 
-std::string_view Trimmed(std::string_view text) {
+std::string_view TrimBlanks(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t\n");
   if (begin == std::string_view::npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);

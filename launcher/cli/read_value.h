@@ -41,6 +41,6 @@ std::vector<std::string> SplitWords(std::string_view text);
 bool ReadSignals(std::string_view text, std::vector<int>& out);
 
 // Removes blanks at both ends.
-std::string_view Trimmed(std::string_view text);
+std::string_view TrimBlanks(std::string_view text);
 
 }  // namespace ddprun::launcher

@@ -134,7 +134,7 @@ class Splitter {
     }
     std::vector<std::string> names;
     for (const Flag& flag : flags_) names.emplace_back(flag.name);
-    const std::optional<std::string> nearest = Nearest(name, names);
+    const std::optional<std::string> nearest = FindNearest(name, names);
     return UsageError("UNKNOWN FLAG", spelled, "I do not know the flag " + spelled + ".",
                       nearest ? "Did you mean --" + *nearest + "?"
                               : "See ddprun --help. Flags of your program go after TARGET.",

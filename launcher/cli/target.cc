@@ -50,16 +50,16 @@ void Append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 }
 
 // Like torchrun, uses the Python of the environment in which ddprun is installed, active or not.
-std::string PythonName(const Environment& env, const std::string& own_folder) {
+std::string PythonName(const Environment& env, const std::string& program_folder) {
   if (const std::string named = env.GetOr("PYTHON_EXEC", ""); !named.empty()) return named;
-  const bool in_venv = ::access((own_folder + "/../pyvenv.cfg").c_str(), F_OK) == 0;
-  return in_venv ? own_folder + "/python3" : "python3";
+  const bool in_venv = ::access((program_folder + "/../pyvenv.cfg").c_str(), F_OK) == 0;
+  return in_venv ? program_folder + "/python3" : "python3";
 }
 
 Result<Target> PythonTarget(const Options& options,
                             const Environment& env,
-                            const std::string& own_folder) {
-  Result<std::string> python = FindProgram(PythonName(env, own_folder), env);
+                            const std::string& program_folder) {
+  Result<std::string> python = FindProgram(PythonName(env, program_folder), env);
   if (!python) {
     python.error().hint = "Install Python, or name an interpreter in PYTHON_EXEC.";
     return std::move(python).error();
@@ -122,20 +122,20 @@ Status CheckArgsOfConfig(const Options& options) {
 
 }  // namespace
 
-std::string OwnFolder() {
+std::string ProgramFolder() {
   std::error_code ignored;
   return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
-Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder) {
+Result<std::string> FindTrainer(const Environment& env, const std::string& program_folder) {
   const std::string named = env.GetOr("DDPRUN_TRAINER", "");
   if (!named.empty()) return FindProgram(named, env);
-  const std::string beside = own_folder + "/ddp-trainer";
+  const std::string beside = program_folder + "/ddp-trainer";
   if (::access(beside.c_str(), X_OK) == 0) return beside;
   Result<std::string> found = FindProgram("ddp-trainer", env);
   if (!found) {
     found.error().what = "A .json target is run by ddp-trainer, which is neither beside ddprun (" +
-                         own_folder + ") nor in PATH.";
+                         program_folder + ") nor in PATH.";
     found.error().hint = "Build it (DDPRUN_WITH_TRAINER=ON), or name it in DDPRUN_TRAINER.";
   }
   return found;
@@ -143,17 +143,17 @@ Result<std::string> FindTrainer(const Environment& env, const std::string& own_f
 
 Result<Target> ResolveTarget(const Options& options,
                              const Environment& env,
-                             const std::string& own_folder) {
+                             const std::string& program_folder) {
   const std::string& name = options.target;
-  if (options.module) return PythonTarget(options, env, own_folder);
+  if (options.module) return PythonTarget(options, env, program_folder);
   if (options.run_path || (!options.no_python && name.ends_with(".py"))) {
     DDPRUN_TRY(CheckReadable(name, Code::kNotFound, "Python script"));
-    return PythonTarget(options, env, own_folder);
+    return PythonTarget(options, env, program_folder);
   }
   if (!options.no_python && name.ends_with(".json")) {
     DDPRUN_TRY(CheckReadable(name, Code::kUsage, "config file"));
     DDPRUN_TRY(CheckArgsOfConfig(options));
-    DDPRUN_ASSIGN(const std::string trainer, FindTrainer(env, own_folder));
+    DDPRUN_ASSIGN(const std::string trainer, FindTrainer(env, program_folder));
     Target target{.name = name,
                   .program = trainer,
                   .argv = {trainer, "--template", AsPath(name)},
@@ -163,7 +163,7 @@ Result<Target> ResolveTarget(const Options& options,
     return target;
   }
   if (!options.no_python && IsPythonWithoutSuffix(name)) {
-    return PythonTarget(options, env, own_folder);
+    return PythonTarget(options, env, program_folder);
   }
   DDPRUN_ASSIGN(std::string program, FindProgram(name, env));
   Target target{.name = name, .program = std::move(program), .argv = {name}};

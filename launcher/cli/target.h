@@ -19,16 +19,17 @@ struct Target {
   bool is_python = false;  // `program` is a Python that runs a script or module
 };
 
-// `own_folder` is OwnFolder(). Errors: kNotFound, kNotExecutable; kUsage for a missing config file.
+// `program_folder` is ProgramFolder(). Errors: kNotFound, kNotExecutable; kUsage for a missing
+// config file.
 Result<Target> ResolveTarget(const Options& options,
                              const Environment& env,
-                             const std::string& own_folder);
+                             const std::string& program_folder);
 
 // Returns the folder of this program's file.
-std::string OwnFolder();
+std::string ProgramFolder();
 
-// Finds ddp-trainer: $DDPRUN_TRAINER, else in `own_folder`, else in PATH.
-Result<std::string> FindTrainer(const Environment& env, const std::string& own_folder);
+// Finds ddp-trainer: $DDPRUN_TRAINER, else in `program_folder`, else in PATH.
+Result<std::string> FindTrainer(const Environment& env, const std::string& program_folder);
 
 // Returns `name` if it has a slash, else the first executable in PATH, else one in the current
 // folder (torchrun's scripts are relative to it). Errors: kNotFound, kNotExecutable.

@@ -15,8 +15,8 @@ namespace ddprun::launcher {
 
 // A resource limit of processes; a negative number means no limit.
 struct ProcessLimit {
-  int64_t now = -1;   // the soft limit
-  int64_t most = -1;  // the hard limit
+  int64_t soft = -1;
+  int64_t hard = -1;
 };
 
 struct MachineFacts {
@@ -49,7 +49,7 @@ struct NetworkFacts {
 };
 NetworkFacts ReadNetwork();
 std::vector<Finding> CheckNetwork(const NetworkFacts& facts,
-                                  const Asked& asked,
+                                  const IntendedUse& use,
                                   const ProcessLimit& locked_memory);
 
 // A library that a program or library needs. `path` is "" if the dynamic loader does not find it.
@@ -70,13 +70,13 @@ struct TrainerFacts {
   int cuda = 0;  // 13000, of the runtime that the module loads; 0 means none
   int nccl = 0;  // 22809
 };
-TrainerFacts ReadTrainer(const Environment& env, const std::string& own_folder);
+TrainerFacts ReadTrainer(const Environment& env, const std::string& program_folder);
 std::vector<Finding> CheckTrainer(const TrainerFacts& facts);
 
 // Checks the GPUs, their driver, and whether the trainer can use them.
 std::vector<Finding> CheckGpus(const Result<NvidiaDriver>& driver,
                                const std::optional<std::string>& visible,
                                const TrainerFacts& trainer,
-                               const Asked& asked);
+                               const IntendedUse& use);
 
 }  // namespace ddprun::launcher

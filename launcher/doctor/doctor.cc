@@ -26,7 +26,7 @@ Exit status: 0 when nothing is missing, 1 when something is. Nothing is changed 
 )";
 
 struct DoctorOptions {
-  Asked asked;
+  IntendedUse use;
   bool json = false;
   bool help = false;
 };
@@ -35,9 +35,9 @@ Result<DoctorOptions> ParseDoctorOptions(const std::vector<std::string>& args) {
   DoctorOptions options;
   for (const std::string& arg : args) {
     if (arg == "--gpu") {
-      options.asked.gpu = true;
+      options.use.gpu = true;
     } else if (arg == "--nodes") {
-      options.asked.nodes = true;
+      options.use.nodes = true;
     } else if (arg == "--json") {
       options.json = true;
     } else if (arg == "--help" || arg == "-h") {
@@ -75,13 +75,13 @@ Result<int> RunDoctor(const std::vector<std::string>& args, const Environment& e
   }
   const MachineFacts machine = ReadMachine(env);
   const NetworkFacts network = ReadNetwork();
-  const Result<NvidiaDriver> driver = AskNvidiaDriver();
-  const TrainerFacts trainer = ReadTrainer(env, OwnFolder());
+  const Result<NvidiaDriver> driver = QueryNvidiaDriver();
+  const TrainerFacts trainer = ReadTrainer(env, ProgramFolder());
   const auto visible = env.Get("CUDA_VISIBLE_DEVICES");
   std::vector<Finding> findings = CheckMachine(machine);
   Append(CheckTrainer(trainer), findings);
-  Append(CheckGpus(driver, visible, trainer, options.asked), findings);
-  Append(CheckNetwork(network, options.asked, machine.locked_memory), findings);
+  Append(CheckGpus(driver, visible, trainer, options.use), findings);
+  Append(CheckNetwork(network, options.use, machine.locked_memory), findings);
   if (options.json) {
     std::fputs(DoctorJson(findings, network.host).c_str(), stdout);
     return NothingMissing(findings) ? 0 : 1;

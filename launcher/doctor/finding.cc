@@ -29,13 +29,13 @@ Look LookOf(Verdict verdict) {
   return {"", ""};
 }
 
-std::string Padded(std::string text, size_t width) {
+std::string PadRight(std::string text, size_t width) {
   text.resize(std::max(width, text.size() + 1), ' ');
   return text;
 }
 
 // Breaks `text` into lines that fit behind verdict and name, and indents all but the first line.
-std::string Hanging(const std::string& text, const std::string& before) {
+std::string HangingIndent(const std::string& text, const std::string& before) {
   std::string result;
   for (const std::string& line : WrapText(text, kColumns - kIndent - before.size())) {
     result += result.empty() ? before : std::string(kIndent + before.size(), ' ');
@@ -55,12 +55,12 @@ std::string DoctorText(const std::vector<Finding>& findings, bool color) {
   std::string text;
   for (const Finding& finding : findings) {
     const Look look = LookOf(finding.verdict);
-    const std::string word = Padded(look.word, 9);
-    const std::string name = Padded(finding.name, kIndent - 9);
+    const std::string word = PadRight(look.word, 9);
+    const std::string name = PadRight(finding.name, kIndent - 9);
     text += color ? look.color + word + "\033[0m" + name : word + name;
-    text += Hanging(finding.what, "");
+    text += HangingIndent(finding.what, "");
     if (!finding.remedy.empty()) {
-      text += std::string(kIndent, ' ') + Hanging(finding.remedy, "-> ");
+      text += std::string(kIndent, ' ') + HangingIndent(finding.remedy, "-> ");
     }
   }
   return text;
@@ -70,7 +70,7 @@ std::string DoctorJson(const std::vector<Finding>& findings, const std::string& 
   nlohmann::json checks = nlohmann::json::array();
   for (const Finding& finding : findings) {
     checks.push_back({{"name", finding.name},
-                      {"verdict", AsciiLower(LookOf(finding.verdict).word)},
+                      {"verdict", ToAsciiLower(LookOf(finding.verdict).word)},
                       {"what", finding.what},
                       {"remedy", finding.remedy},
                       {"facts", finding.facts}});

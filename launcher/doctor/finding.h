@@ -23,13 +23,13 @@ struct Finding {
 };
 
 // What the user wants to do on this machine, besides training on its CPUs.
-struct Asked {
+struct IntendedUse {
   bool gpu = false;
   bool nodes = false;
 };
 
-inline Verdict MissingIf(bool asked) {
-  return asked ? Verdict::kMissing : Verdict::kNote;
+inline Verdict MissingIf(bool is_needed) {
+  return is_needed ? Verdict::kMissing : Verdict::kNote;
 }
 
 bool NothingMissing(const std::vector<Finding>& findings);

@@ -46,7 +46,7 @@ Finding CheckGpu(const Gpu& gpu, size_t index) {
 // Counts the GPUs that CUDA_VISIBLE_DEVICES leaves visible.
 Finding CheckVisible(const NvidiaDriver& driver,
                      const std::optional<std::string>& visible,
-                     const Asked& asked) {
+                     const IntendedUse& use) {
   const int count = CountVisibleGpus(driver.gpus, visible);
   Finding finding{.name = "driver",
                   .what = driver.version + ", for CUDA up to " + CudaText(driver.cuda) + "; " +
@@ -56,7 +56,7 @@ Finding CheckVisible(const NvidiaDriver& driver,
                             {"cuda", driver.cuda},
                             {"gpus", driver.gpus.size()},
                             {"visible", count}}};
-  if (count == 0) finding.verdict = MissingIf(asked.gpu);
+  if (count == 0) finding.verdict = MissingIf(use.gpu);
   if (count == static_cast<int>(driver.gpus.size())) return finding;
   if (visible) finding.remedy = "CUDA_VISIBLE_DEVICES is \"" + *visible + "\".";
   return finding;
@@ -65,11 +65,11 @@ Finding CheckVisible(const NvidiaDriver& driver,
 Finding CheckPeers(const NvidiaDriver& driver) {
   Finding finding{.name = "peer access",
                   .what = "every GPU can read every other's memory",
-                  .facts = {{"apart", driver.apart}}};
-  if (driver.apart.empty()) return finding;
-  const auto [a, b] = driver.apart.front();
+                  .facts = {{"apart", driver.without_peer_access}}};
+  if (driver.without_peer_access.empty()) return finding;
+  const auto [a, b] = driver.without_peer_access.front();
   finding.verdict = Verdict::kNote;
-  finding.what = std::to_string(driver.apart.size()) +
+  finding.what = std::to_string(driver.without_peer_access.size()) +
                  " pairs of GPUs cannot read each other's "
                  "memory (the first: " +
                  std::to_string(a) + " and " + std::to_string(b) +
@@ -117,24 +117,24 @@ Finding CheckModule(const TrainerFacts& trainer, int driver_cuda, Verdict verdic
 std::vector<Finding> CheckGpus(const Result<NvidiaDriver>& driver,
                                const std::optional<std::string>& visible,
                                const TrainerFacts& trainer,
-                               const Asked& asked) {
+                               const IntendedUse& use) {
   std::vector<Finding> findings;
   const bool any = driver && !driver->gpus.empty();
   if (driver) {
-    findings.push_back(CheckVisible(*driver, visible, asked));
+    findings.push_back(CheckVisible(*driver, visible, use));
     for (size_t i = 0; i < driver->gpus.size(); ++i) {
       findings.push_back(CheckGpu(driver->gpus[i], i));
     }
     if (driver->gpus.size() > 1) findings.push_back(CheckPeers(*driver));
   } else {
     findings.push_back({.name = "GPUs",
-                        .verdict = MissingIf(asked.gpu),
+                        .verdict = MissingIf(use.gpu),
                         .what = driver.error().what,
                         .remedy = driver.error().hint});
   }
   // A machine without GPUs does not need the module, unless the user asked for GPUs.
-  if (any || asked.gpu || !trainer.module.empty()) {
-    findings.push_back(CheckModule(trainer, driver ? driver->cuda : 0, MissingIf(asked.gpu)));
+  if (any || use.gpu || !trainer.module.empty()) {
+    findings.push_back(CheckModule(trainer, driver ? driver->cuda : 0, MissingIf(use.gpu)));
   }
   return findings;
 }

@@ -20,7 +20,7 @@ ProcessLimit ReadLimit(__rlimit_resource resource) {
   const auto number = [](rlim_t value) {
     return value == RLIM_INFINITY ? int64_t{-1} : static_cast<int64_t>(value);
   };
-  return {.now = number(limit.rlim_cur), .most = number(limit.rlim_max)};
+  return {.soft = number(limit.rlim_cur), .hard = number(limit.rlim_max)};
 }
 
 std::optional<int64_t> ReadFreeMemory() {
@@ -39,12 +39,12 @@ std::string LimitText(int64_t limit) {
 
 Finding CheckLimit(const char* name, const ProcessLimit& limit, int64_t enough, const char* flag) {
   Finding finding{.name = name,
-                  .what = LimitText(limit.now),
-                  .facts = {{"now", limit.now}, {"most", limit.most}}};
-  if (limit.now < 0 || limit.now >= enough) return finding;
+                  .what = LimitText(limit.soft),
+                  .facts = {{"now", limit.soft}, {"most", limit.hard}}};
+  if (limit.soft < 0 || limit.soft >= enough) return finding;
   finding.verdict = Verdict::kNote;
   finding.what += ", few for many ranks and data files";
-  const bool may = limit.most < 0 || limit.most >= enough;
+  const bool may = limit.hard < 0 || limit.hard >= enough;
   finding.remedy = std::string("ulimit ") + flag + " " + std::to_string(enough) +
                    (may ? "" : ", which root must allow first (/etc/security/limits.conf)");
   return finding;
@@ -76,9 +76,9 @@ Finding CheckMemory(const MachineFacts& facts) {
     return finding;
   }
   finding.what =
-      BinaryBytes(facts.memory->bytes) +
+      FormatBytes(facts.memory->bytes) +
       (facts.memory->of_cgroup ? ", the limit of the cgroup" : "") +
-      (facts.free_memory ? "; " + BinaryBytes(*facts.free_memory) + " free on the machine" : "");
+      (facts.free_memory ? "; " + FormatBytes(*facts.free_memory) + " free on the machine" : "");
   finding.facts = {{"bytes", facts.memory->bytes},
                    {"of_cgroup", facts.memory->of_cgroup},
                    {"free", facts.free_memory.value_or(-1)}};
@@ -91,7 +91,7 @@ Finding CheckMemory(const MachineFacts& facts) {
 
 Finding CheckSharedMemory(const MachineFacts& facts) {
   Finding finding{.name = "/dev/shm", .facts = {{"bytes", facts.shared_memory.value_or(0)}}};
-  finding.what = facts.shared_memory ? BinaryBytes(*facts.shared_memory) : "not there";
+  finding.what = facts.shared_memory ? FormatBytes(*facts.shared_memory) : "not there";
   if (facts.shared_memory.value_or(0) >= kGiB) return finding;
   finding.verdict = Verdict::kNote;
   finding.what += ", little for NCCL and PyTorch's data loaders; ddp-trainer on CPUs needs none";

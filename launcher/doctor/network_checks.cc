@@ -64,7 +64,7 @@ std::vector<NetworkInterface> ReadInterfaces() {
   return interfaces;
 }
 
-void AskUcx(NetworkFacts& facts) {
+void QueryUcx(NetworkFacts& facts) {
   // Never closed, because UCX leaves hooks behind.
   void* const library = ::dlopen("libucp.so.0", RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -82,10 +82,10 @@ bool CanListen(uint16_t port) {
   return rendezvous::ListenOn({&loopback, 1}, port).has_value();
 }
 
-Finding CheckUcx(const NetworkFacts& facts, const Asked& asked, const ProcessLimit& locked) {
+Finding CheckUcx(const NetworkFacts& facts, const IntendedUse& use, const ProcessLimit& locked) {
   Finding finding{.name = "UCX", .facts = {{"version", facts.ucx.value_or("")}}};
   if (!facts.ucx) {
-    finding.verdict = MissingIf(asked.nodes);
+    finding.verdict = MissingIf(use.nodes);
     finding.what = "cannot be loaded, and connects ranks of several nodes: " + facts.ucx_error;
     finding.remedy = "apt-get install libucx0";
     return finding;
@@ -102,25 +102,26 @@ Finding CheckUcx(const NetworkFacts& facts, const Asked& asked, const ProcessLim
     infiniband = infiniband || interface.infiniband;
   }
   finding.facts["devices"] = std::move(list);
-  finding.what = *facts.ucx + ", over " + (devices.empty() ? "loopback alone" : Joined(devices));
+  finding.what =
+      *facts.ucx + ", over " + (devices.empty() ? "loopback alone" : FormatList(devices));
   if (devices.empty()) {
-    finding.verdict = MissingIf(asked.nodes);
+    finding.verdict = MissingIf(use.nodes);
     finding.remedy = "No network interface is up: other nodes cannot be reached.";
-  } else if (infiniband && locked.now >= 0) {
+  } else if (infiniband && locked.soft >= 0) {
     finding.verdict = Verdict::kNote;
     finding.what +=
-        "; RDMA needs locked memory, of which a process may have " + BinaryBytes(locked.now);
+        "; RDMA needs locked memory, of which a process may have " + FormatBytes(locked.soft);
     finding.remedy = "ulimit -l unlimited (docker run --ulimit memlock=-1)";
   }
   return finding;
 }
 
-Finding CheckHostName(const NetworkFacts& facts, const Asked& asked) {
+Finding CheckHostName(const NetworkFacts& facts, const IntendedUse& use) {
   Finding finding{.name = "host name",
-                  .what = facts.host + " is " + Joined(facts.addresses),
+                  .what = facts.host + " is " + FormatList(facts.addresses),
                   .facts = {{"host", facts.host}, {"addresses", facts.addresses}}};
   if (!facts.addresses.empty()) return finding;
-  finding.verdict = MissingIf(asked.nodes);
+  finding.verdict = MissingIf(use.nodes);
   finding.what = facts.host +
                  " has no address: ddprun needs none on one node, but PyTorch's own "
                  "programs ask for it and wait";
@@ -138,7 +139,7 @@ Finding CheckPorts(const NetworkFacts& facts) {
     finding.remedy = "ip link set lo up; in a sandbox, allow loopback.";
   } else if (!facts.busy_ports.empty()) {
     finding.verdict = Verdict::kNote;
-    finding.what = Joined(facts.busy_ports) + " taken, maybe by another job";
+    finding.what = FormatList(facts.busy_ports) + " taken, maybe by another job";
     finding.remedy =
         "With several nodes give --master_port or --rdzv_endpoint another port; with "
         "one node ddprun takes a free one by itself.";
@@ -152,7 +153,7 @@ NetworkFacts ReadNetwork() {
   NetworkFacts facts{.host = rendezvous::HostName()};
   facts.addresses = AddressesOf(facts.host);
   facts.interfaces = ReadInterfaces();
-  AskUcx(facts);
+  QueryUcx(facts);
   facts.any_port = CanListen(0);
   for (const uint16_t port : kDefaultPorts) {
     if (!CanListen(port)) facts.busy_ports.push_back(port);
@@ -161,9 +162,9 @@ NetworkFacts ReadNetwork() {
 }
 
 std::vector<Finding> CheckNetwork(const NetworkFacts& facts,
-                                  const Asked& asked,
+                                  const IntendedUse& use,
                                   const ProcessLimit& locked_memory) {
-  return {CheckUcx(facts, asked, locked_memory), CheckHostName(facts, asked), CheckPorts(facts)};
+  return {CheckUcx(facts, use, locked_memory), CheckHostName(facts, use), CheckPorts(facts)};
 }
 
 }  // namespace ddprun::launcher

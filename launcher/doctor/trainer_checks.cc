@@ -23,7 +23,7 @@ std::vector<LoadedLibrary> Libraries(const std::string& program,
   env.Set("LD_TRACE_LOADED_OBJECTS", "1");
   const std::vector<std::string> args =
       program == file ? std::vector{file} : std::vector{program, file};
-  const auto output = OutputOf(args, env, /*with_stderr=*/true, kStartPatience);
+  const auto output = RunForOutput(args, env, /*with_stderr=*/true, kStartPatience);
   return output ? ParseLoaderList(output->text) : std::vector<LoadedLibrary>();
 }
 
@@ -34,7 +34,7 @@ std::string PathOf(const std::vector<LoadedLibrary>& libraries, std::string_view
 }
 
 // Returns the version by the library's own function, which uses no device; 0 means unknown.
-int AskVersion(const std::string& library, const char* function) {
+int QueryVersion(const std::string& library, const char* function) {
   if (library.empty()) return 0;
   void* const handle = ::dlopen(library.c_str(), RTLD_LAZY | RTLD_LOCAL);
   if (handle == nullptr) return 0;
@@ -69,18 +69,18 @@ std::vector<LoadedLibrary> ParseLoaderList(const std::string& text) {
   return libraries;
 }
 
-TrainerFacts ReadTrainer(const Environment& env, const std::string& own_folder) {
+TrainerFacts ReadTrainer(const Environment& env, const std::string& program_folder) {
   TrainerFacts facts;
-  Result<std::string> trainer = FindTrainer(env, own_folder);
+  Result<std::string> trainer = FindTrainer(env, program_folder);
   if (!trainer) {
     facts.not_found = std::move(trainer).error();
     return facts;
   }
   facts.path = *std::move(trainer);
   const auto output =
-      OutputOf({facts.path, "--version"}, env, /*with_stderr=*/true, kStartPatience);
+      RunForOutput({facts.path, "--version"}, env, /*with_stderr=*/true, kStartPatience);
   if (output)
-    (output->status == 0 ? facts.versions : facts.output) = Joined(SplitLines(output->text));
+    (output->status == 0 ? facts.versions : facts.output) = FormatList(SplitLines(output->text));
   facts.libraries = Libraries(facts.path, facts.path, env);
   std::error_code ignored;
   const std::filesystem::path real = std::filesystem::canonical(facts.path, ignored);
@@ -88,8 +88,9 @@ TrainerFacts ReadTrainer(const Environment& env, const std::string& own_folder) 
   const std::string loader = Loader(facts.libraries);
   if (facts.module.empty() || loader.empty()) return facts;
   facts.module_libraries = Libraries(loader, facts.module, env);
-  facts.cuda = AskVersion(PathOf(facts.module_libraries, "libcudart.so"), "cudaRuntimeGetVersion");
-  facts.nccl = AskVersion(PathOf(facts.module_libraries, "libnccl.so"), "ncclGetVersion");
+  facts.cuda =
+      QueryVersion(PathOf(facts.module_libraries, "libcudart.so"), "cudaRuntimeGetVersion");
+  facts.nccl = QueryVersion(PathOf(facts.module_libraries, "libnccl.so"), "ncclGetVersion");
   return facts;
 }
 

@@ -6,14 +6,14 @@
 #include <cerrno>
 #include <utility>
 
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 
 namespace ddprun::launcher {
 
 namespace {
 
 // Looks into the store rarely, because a look costs milliseconds and short waits are normal.
-constexpr int kLooksPerStoreLook = 5;
+constexpr int kChecksPerStoreCheck = 5;
 constexpr std::chrono::seconds kLongWait{10};
 
 // Returns the first collective of all ranks in which the worker waits; nullptr if there is none.
@@ -79,9 +79,9 @@ std::optional<EarlyEnd> FindEarlyEnd(std::span<const WorkerFlight> ended,
                   RankList(waiting) + " waiting for it in " + Describe(*awaited)};
 }
 
-std::string EndedWhileAllWait(std::span<const LiveWorker> ended,
-                              std::span<const LiveWorker> living,
-                              std::span<const StoreWait> waits) {
+std::string DescribeEndWhileAllWait(std::span<const LiveWorker> ended,
+                                    std::span<const LiveWorker> living,
+                                    std::span<const StoreWait> waits) {
   const StoreWait* shown = nullptr;
   for (const LiveWorker& worker : living) {
     const auto wait = std::find_if(waits.begin(), waits.end(), [&](const StoreWait& w) {
@@ -105,14 +105,14 @@ EarlyEndWatch::EarlyEndWatch(Clock& clock,
       interval_(interval) {}
 
 void EarlyEndWatch::Begin() {
-  if (!std::exchange(looking_, true)) LookLater();
+  if (!std::exchange(has_begun_, true)) CheckLater();
 }
 
-void EarlyEndWatch::LookLater() {
-  alarm_ = clock_.Set(interval_, [this] { Look(); });
+void EarlyEndWatch::CheckLater() {
+  alarm_ = clock_.Set(interval_, [this] { Check(); });
 }
 
-void EarlyEndWatch::Look() {
+void EarlyEndWatch::Check() {
   const std::vector<LiveWorker> living = sources_.living();
   if (living.empty()) return;
   const std::vector<LiveWorker> ended = sources_.ended();
@@ -122,12 +122,12 @@ void EarlyEndWatch::Look() {
   const bool settled = found && last_ && found->number == last_->number;
   if (settled) return handlers_.on_early_end(*found);
   last_ = found;
-  if (sources_.store_waits && !told_of_waits_ && ++looks_ % kLooksPerStoreLook == 0) {
-    const std::string line = EndedWhileAllWait(ended, living, sources_.store_waits(living));
-    told_of_waits_ = !line.empty();
-    if (told_of_waits_) handlers_.on_all_wait(line);
+  if (sources_.store_waits && !reported_waits_ && ++checks_ % kChecksPerStoreCheck == 0) {
+    const std::string line = DescribeEndWhileAllWait(ended, living, sources_.store_waits(living));
+    reported_waits_ = !line.empty();
+    if (reported_waits_) handlers_.on_all_wait(line);
   }
-  LookLater();
+  CheckLater();
 }
 
 }  // namespace ddprun::launcher

@@ -36,9 +36,9 @@ std::optional<EarlyEnd> FindEarlyEnd(std::span<const WorkerFlight> ended,
 
 // Pure. Returns a line if every living worker has waited in the store for long: then only a worker
 // that has ended could have set the keys. "" means no. For jobs on one node.
-std::string EndedWhileAllWait(std::span<const LiveWorker> ended,
-                              std::span<const LiveWorker> living,
-                              std::span<const StoreWait> waits);
+std::string DescribeEndWhileAllWait(std::span<const LiveWorker> ended,
+                                    std::span<const LiveWorker> living,
+                                    std::span<const StoreWait> waits);
 
 // Looks at intervals after a worker has ended. Loop thread only. Destroying it ends the watch.
 class EarlyEndWatch {
@@ -66,16 +66,16 @@ class EarlyEndWatch {
   void End() { alarm_.reset(); }
 
  private:
-  void LookLater();
-  void Look();
+  void CheckLater();
+  void Check();
 
   Clock& clock_;
   const Sources sources_;
   const Handlers handlers_;
   const std::chrono::milliseconds interval_;
-  bool looking_ = false;
-  int looks_ = 0;
-  bool told_of_waits_ = false;
+  bool has_begun_ = false;
+  int checks_ = 0;
+  bool reported_waits_ = false;
   std::optional<EarlyEnd> last_;  // found by the last look
   Clock::Alarm alarm_;
 };

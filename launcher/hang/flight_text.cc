@@ -2,7 +2,7 @@
 #include <cstdio>
 
 #include "launcher/hang/hang_report.h"
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 
 namespace ddprun::launcher {
 
@@ -41,10 +41,10 @@ std::string ShortSince(std::optional<Time> time, Time then) {
 
 }  // namespace
 
-bool IsIn(const Standing& standing, uint16_t group) {
+bool IsIn(const WorkerActivity& activity, uint16_t group) {
   if (IsOfAllRanks(group)) return true;
-  if (!standing.flight) return false;
-  const std::vector<uint16_t>& groups = standing.flight->groups;
+  if (!activity.flight) return false;
+  const std::vector<uint16_t>& groups = activity.flight->groups;
   return std::find(groups.begin(), groups.end(), group) != groups.end();
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 
 namespace ddprun::launcher {
 
@@ -42,15 +42,15 @@ std::string Place(const ProcessPlace& place) {
   return text;
 }
 
-std::string Names(const Standing& standing) {
-  return "rank " + std::to_string(standing.rank) +
-         " (local_rank: " + std::to_string(standing.local_rank) +
-         ", pid: " + std::to_string(standing.pid) + ")";
+std::string Names(const WorkerActivity& activity) {
+  return "rank " + std::to_string(activity.rank) +
+         " (local_rank: " + std::to_string(activity.local_rank) +
+         ", pid: " + std::to_string(activity.pid) + ")";
 }
 
-bool IsCulprit(const HangReport& report, const Standing& standing) {
+bool IsCulprit(const HangReport& report, const WorkerActivity& activity) {
   const std::vector<int>& ranks = report.culprit.ranks;
-  return std::find(ranks.begin(), ranks.end(), standing.rank) != ranks.end();
+  return std::find(ranks.begin(), ranks.end(), activity.rank) != ranks.end();
 }
 
 std::string CulpritSentence(const HangReport& report) {
@@ -63,7 +63,7 @@ std::string CulpritSentence(const HangReport& report) {
 std::string EndedLines(const HangReport& report) {
   std::string text;
   for (size_t i = 0; i < std::min(report.ended.size(), kShownEnded); ++i) {
-    const Standing& ended = report.ended[i];
+    const WorkerActivity& ended = report.ended[i];
     text += "  " + Names(ended) + " has ended with code 0";
     if (ended.flight) text += "; " + DescribeFlight(*ended.flight, report.now);
     text += "\n";
@@ -75,21 +75,21 @@ std::string EndedLines(const HangReport& report) {
 }
 
 // Returns the ranks of the group if the rank's collective is not of all ranks, else "".
-std::string GroupText(const HangReport& report, const Standing& standing) {
-  const RecordedCollective* last = standing.flight ? LastCollective(*standing.flight) : nullptr;
+std::string GroupText(const HangReport& report, const WorkerActivity& activity) {
+  const RecordedCollective* last = activity.flight ? LastCollective(*activity.flight) : nullptr;
   if (last == nullptr || IsOfAllRanks(last->group)) return "";
   std::vector<int> ranks;
-  for (const Standing& one : report.standings) {
+  for (const WorkerActivity& one : report.activities) {
     if (IsIn(one, last->group)) ranks.push_back(one.rank);
   }
   return ranks.empty() ? "" : "; its group here: " + RankList(ranks);
 }
 
 // Returns the last log lines of a culprit.
-std::string LogLines(const HangReport& report, const Standing& standing) {
+std::string LogLines(const HangReport& report, const WorkerActivity& activity) {
   std::string text;
-  if (!IsCulprit(report, standing) || !standing.flight) return text;
-  const std::vector<std::string>& log = standing.flight->log;
+  if (!IsCulprit(report, activity) || !activity.flight) return text;
+  const std::vector<std::string>& log = activity.flight->log;
   for (size_t i = log.size() - std::min(log.size(), kShownLog); i < log.size(); ++i) {
     text += "    | " + log[i] + "\n";
   }
@@ -103,13 +103,14 @@ std::string Summarize(const HangReport& report) {
          CulpritSentence(report);
 }
 
-std::string DescribeStanding(const Standing& standing, std::chrono::steady_clock::time_point now) {
+std::string DescribeActivity(const WorkerActivity& activity,
+                             std::chrono::steady_clock::time_point now) {
   std::string text;
-  if (standing.flight) text = DescribeFlight(*standing.flight, now) + "; ";
-  text += Place(standing.place);
-  if (!standing.flight) {
-    text += "; has not moved for " + SecondsText(standing.still_for) + ", nor printed for " +
-            SecondsText(standing.silent_for);
+  if (activity.flight) text = DescribeFlight(*activity.flight, now) + "; ";
+  text += Place(activity.place);
+  if (!activity.flight) {
+    text += "; has not moved for " + SecondsText(activity.still_for) + ", nor printed for " +
+            SecondsText(activity.silent_for);
   }
   return text;
 }
@@ -121,12 +122,13 @@ std::string RenderHang(const HangReport& report, const std::string& program, boo
   text += report.culprit.ranks.empty() ? "No rank stands out.\n"
                                        : "The others wait for: " + CulpritSentence(report) + ".\n";
   text += EndedLines(report);
-  std::vector<Standing> ordered = report.standings;
-  std::stable_sort(ordered.begin(), ordered.end(), [&](const Standing& a, const Standing& b) {
-    return IsCulprit(report, a) && !IsCulprit(report, b);
-  });
+  std::vector<WorkerActivity> ordered = report.activities;
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [&](const WorkerActivity& a, const WorkerActivity& b) {
+                     return IsCulprit(report, a) && !IsCulprit(report, b);
+                   });
   for (size_t i = 0; i < std::min(ordered.size(), kShownRanks); ++i) {
-    text += "  " + Names(ordered[i]) + " " + DescribeStanding(ordered[i], report.now) +
+    text += "  " + Names(ordered[i]) + " " + DescribeActivity(ordered[i], report.now) +
             GroupText(report, ordered[i]) + "\n" + LogLines(report, ordered[i]);
   }
   if (ordered.size() > kShownRanks) {

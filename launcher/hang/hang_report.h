@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 #include "launcher/store/store_waits.h"
 
 namespace ddprun::launcher {
@@ -23,7 +23,7 @@ struct Culprit {
 //  - does not wait in the store, where others do;
 //  - is in another system call than all others, which are two or more and in the same call;
 //  - moved last long before the others did.
-Culprit FindCulprit(std::span<const Standing> standings, std::span<const StoreWait> waits);
+Culprit FindCulprit(std::span<const WorkerActivity> activities, std::span<const StoreWait> waits);
 
 // Returns the last collective that the worker has started; nullptr means none.
 const RecordedCollective* LastCollective(const FlightSnapshot& flight);
@@ -35,9 +35,9 @@ struct HangReport {
   std::chrono::milliseconds timeout{0};
   std::chrono::milliseconds still_for{0};  // since a worker of this node moved last
   std::chrono::steady_clock::time_point now;
-  std::vector<Standing> standings = {};  // of living workers, by rank
-  std::vector<Standing> ended = {};      // of workers that have ended with code 0, by rank
-  std::vector<StoreWait> waits = {};     // in a store that this node hosts
+  std::vector<WorkerActivity> activities = {};  // of living workers, by rank
+  std::vector<WorkerActivity> ended = {};       // of workers that have ended with code 0, by rank
+  std::vector<StoreWait> waits = {};            // in a store that this node hosts
   Culprit culprit = {};
   bool printed_stacks = false;  // the workers printed something after they were told to end
 };
@@ -51,6 +51,7 @@ std::string Summarize(const HangReport& report);
 std::string RenderHang(const HangReport& report, const std::string& program, bool color);
 
 // Returns "waits in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for 312 s".
-std::string DescribeStanding(const Standing& standing, std::chrono::steady_clock::time_point now);
+std::string DescribeActivity(const WorkerActivity& activity,
+                             std::chrono::steady_clock::time_point now);
 
 }  // namespace ddprun::launcher

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 
 namespace ddprun::launcher {
 
@@ -28,14 +28,14 @@ HangWatch::HangWatch(Clock& clock,
       sources_(std::move(sources)),
       on_hang_(std::move(on_hang)),
       state_(timeout, interval_) {
-  LookLater();
+  CheckLater();
 }
 
-void HangWatch::LookLater() {
-  alarm_ = clock_.Set(interval_, [this] { Look(); });
+void HangWatch::CheckLater() {
+  alarm_ = clock_.Set(interval_, [this] { Check(); });
 }
 
-void HangWatch::Look() {
+void HangWatch::Check() {
   const std::vector<LiveWorker> workers = sources_.workers();
   std::map<pid_t, milliseconds> cpu_times = sources_.cpu_times(workers);
   std::vector<WorkerSample> samples;
@@ -45,7 +45,7 @@ void HangWatch::Look() {
     sample.flight = FlightOf(worker);
     samples.push_back(std::move(sample));
   }
-  if (!state_.Add(clock_.Now(), samples)) return LookLater();
+  if (!state_.Add(clock_.Now(), samples)) return CheckLater();
   on_hang_(Report(workers, samples));
 }
 
@@ -59,21 +59,21 @@ HangReport HangWatch::Report(const std::vector<LiveWorker>& workers,
   HangReport report{.timeout = timeout_, .still_for = state_.still_for(), .now = clock_.Now()};
   for (size_t i = 0; i < workers.size(); ++i) {
     const LiveWorker& worker = workers[i];
-    report.standings.push_back({.rank = worker.rank,
-                                .local_rank = worker.local_rank,
-                                .pid = worker.pid,
-                                .flight = samples[i].flight,
-                                .place = LookAt(worker.pid),
-                                .still_for = state_.StillFor(worker.pid),
-                                .silent_for = state_.SilentFor(worker.pid)});
+    report.activities.push_back({.rank = worker.rank,
+                                 .local_rank = worker.local_rank,
+                                 .pid = worker.pid,
+                                 .flight = samples[i].flight,
+                                 .place = ReadProcessPlace(worker.pid),
+                                 .still_for = state_.StillFor(worker.pid),
+                                 .silent_for = state_.SilentFor(worker.pid)});
   }
   for (const LiveWorker& worker : sources_.ended ? sources_.ended() : std::vector<LiveWorker>()) {
     report.ended.push_back({worker.rank, worker.local_rank, worker.pid, FlightOf(worker)});
   }
   if (sources_.store_waits) report.waits = sources_.store_waits(workers);
-  report.culprit = FindCulprit(report.standings, report.waits);
+  report.culprit = FindCulprit(report.activities, report.waits);
   if (report.culprit.ranks.empty()) {
-    for (const Standing& ended : report.ended) report.culprit.ranks.push_back(ended.rank);
+    for (const WorkerActivity& ended : report.ended) report.culprit.ranks.push_back(ended.rank);
     report.culprit.reason = "has ended with code 0";
   }
   return report;

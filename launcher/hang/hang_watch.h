@@ -13,7 +13,7 @@
 #include "base/flight_reader.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/hang/hang_state.h"
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 #include "launcher/process/clock.h"
 
 namespace ddprun::launcher {
@@ -44,8 +44,8 @@ class HangWatch {
   void End() { alarm_.reset(); }
 
  private:
-  void LookLater();
-  void Look();
+  void CheckLater();
+  void Check();
   std::optional<FlightSnapshot> FlightOf(const LiveWorker& worker) const;
   HangReport Report(const std::vector<LiveWorker>& workers,
                     const std::vector<WorkerSample>& samples) const;

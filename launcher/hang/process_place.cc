@@ -8,7 +8,7 @@
 #include <sstream>
 #include <vector>
 
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 #include "launcher/process/process_table.h"
 
 namespace ddprun::launcher {
@@ -138,7 +138,7 @@ void ReadSystemCall(pid_t pid, ProcessPlace& place) {
 
 }  // namespace
 
-ProcessPlace LookAt(pid_t pid) {
+ProcessPlace ReadProcessPlace(pid_t pid) {
   ProcessPlace place;
   const std::vector<std::string> fields = StatFields(pid);
   if (!fields.empty() && !fields[0].empty()) place.state = fields[0][0];

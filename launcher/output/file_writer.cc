@@ -11,7 +11,7 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/post.hpp>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 namespace ddprun::launcher {
 
@@ -106,26 +106,26 @@ void FileWriter::Run(const std::shared_ptr<Shared>& shared) {
   }
 }
 
-size_t FileWriter::Unwritten() const {
+size_t FileWriter::CountUnwritten() const {
   const std::lock_guard lock(shared_->mutex);
   return shared_->unwritten;
 }
 
 bool FileWriter::IsFull() const {
-  return Unwritten() > Shared::kFullBytes;
+  return CountUnwritten() > Shared::kFullBytes;
 }
 
 void FileWriter::OnWritten() {
-  const size_t unwritten = Unwritten();
+  const size_t unwritten = CountUnwritten();
   if (unwritten == 0) shared_->work.reset();
   if (unwritten <= Shared::kFullBytes) {
     for (const auto& resume : std::exchange(waiting_, {})) resume();
   }
-  if (when_empty_ && Unwritten() == 0) std::exchange(when_empty_, nullptr)();
+  if (when_empty_ && CountUnwritten() == 0) std::exchange(when_empty_, nullptr)();
 }
 
 void FileWriter::WhenEmpty(std::function<void()> done) {
-  if (Unwritten() == 0) return done();
+  if (CountUnwritten() == 0) return done();
   when_empty_ = std::move(done);
 }
 

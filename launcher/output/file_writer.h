@@ -39,7 +39,7 @@ class FileWriter {
   static void Run(const std::shared_ptr<Shared>& shared);
   void Begin();
   void OnWritten();
-  size_t Unwritten() const;
+  size_t CountUnwritten() const;
 
   std::shared_ptr<Shared> shared_;
   std::thread thread_;

@@ -71,12 +71,12 @@ Result<UniqueFd> GroupOutput::OpenStream(const StreamPlan& plan, const Side& sid
   DDPRUN_ASSIGN(StreamSinks sinks, MakeSinks(plan, side));
   if (plan.route == Route::kTerminal) {
     DDPRUN_ASSIGN(Pty pty, OpenPty(side.console.fd(), plan.label));
-    stream.through_us = WorkerStream::Start(io_, std::move(pty.ours), std::move(sinks));
+    stream.worker_stream = WorkerStream::Start(io_, std::move(pty.ours), std::move(sinks));
     return std::move(pty.workers);
   }
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
-  stream.through_us = WorkerStream::Start(io_, UniqueFd(ends[0]), std::move(sinks));
+  stream.worker_stream = WorkerStream::Start(io_, UniqueFd(ends[0]), std::move(sinks));
   return UniqueFd(ends[1]);
 }
 
@@ -99,21 +99,21 @@ Result<StreamSinks> GroupOutput::MakeSinks(const StreamPlan& plan, const Side& s
 
 void GroupOutput::FollowTerminal() {
   for (const Worker& worker : workers_) {
-    if (worker.out.through_us != nullptr) worker.out.through_us->FollowTerminal();
-    if (worker.err.through_us != nullptr) worker.err.through_us->FollowTerminal();
+    if (worker.out.worker_stream != nullptr) worker.out.worker_stream->FollowTerminal();
+    if (worker.err.worker_stream != nullptr) worker.err.worker_stream->FollowTerminal();
   }
 }
 
 void GroupOutput::Finish() {
   for (const Worker& worker : workers_) {
-    if (worker.out.through_us != nullptr) worker.out.through_us->Finish();
-    if (worker.err.through_us != nullptr) worker.err.through_us->Finish();
+    if (worker.out.worker_stream != nullptr) worker.out.worker_stream->Finish();
+    if (worker.err.worker_stream != nullptr) worker.err.worker_stream->Finish();
   }
 }
 
 void GroupOutput::CatchUp(int local_rank) {
   const Stream& err = workers_[static_cast<size_t>(local_rank)].err;
-  if (err.through_us != nullptr) err.through_us->CatchUp();
+  if (err.worker_stream != nullptr) err.worker_stream->CatchUp();
 }
 
 const std::string& GroupOutput::error_log(int local_rank) const {
@@ -127,7 +127,7 @@ bool GroupOutput::shows_errors(int local_rank) const {
 
 std::vector<std::string> GroupOutput::LastErrorLines(int local_rank) const {
   const Stream& err = workers_[static_cast<size_t>(local_rank)].err;
-  if (err.through_us != nullptr) return err.through_us->LastLines();
+  if (err.worker_stream != nullptr) return err.worker_stream->LastLines();
   return LastLinesOfFile(err.file, WorkerStream::kKeptLines);
 }
 
@@ -135,8 +135,8 @@ uint64_t GroupOutput::bytes_seen(int local_rank) const {
   const Worker& worker = workers_[static_cast<size_t>(local_rank)];
   uint64_t bytes = 0;
   for (const Stream* stream : {&worker.out, &worker.err}) {
-    bytes +=
-        stream->through_us != nullptr ? stream->through_us->bytes_seen() : FileSize(stream->file);
+    bytes += stream->worker_stream != nullptr ? stream->worker_stream->bytes_seen()
+                                              : FileSize(stream->file);
   }
   return bytes;
 }

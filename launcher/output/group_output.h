@@ -51,7 +51,7 @@ class GroupOutput {
 
  private:
   struct Stream {
-    std::shared_ptr<WorkerStream> through_us;
+    std::shared_ptr<WorkerStream> worker_stream;
     std::string file;  // written by the worker itself; "" means none
   };
   struct Worker {

@@ -9,11 +9,11 @@ namespace ddprun::launcher {
 
 namespace {
 
-std::string Seen(std::string_view line) {
+std::string VisibleLine(std::string_view line) {
   while (line.ends_with('\r')) line.remove_suffix(1);
   line = line.substr(line.find_last_of('\r') + 1);
-  // Twice the bytes, because Printable() may drop many of them.
-  std::string seen = Printable(line.substr(0, 2 * kMaxLineBytes));
+  // Twice the bytes, because MakePrintable() may drop many of them.
+  std::string seen = MakePrintable(line.substr(0, 2 * kMaxLineBytes));
   seen.resize(std::min(seen.size(), kMaxLineBytes));
   return seen;
 }
@@ -42,7 +42,7 @@ std::vector<std::string> LastLines(std::string_view bytes, bool cut, size_t max_
     const size_t end = bytes.find_last_of('\n');
     const bool first = end == std::string_view::npos;
     if (first && cut && !lines.empty()) break;
-    std::string line = Seen(first ? bytes : bytes.substr(end + 1));
+    std::string line = VisibleLine(first ? bytes : bytes.substr(end + 1));
     if (!IsStackFrame(line)) lines.push_back(std::move(line));
     if (first) break;
     bytes = bytes.substr(0, end);

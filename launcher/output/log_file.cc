@@ -23,7 +23,7 @@ Result<LogFile> LogFile::Open(const std::string& path, FileWriter& writer, Warn 
   return Make(path, std::move(fd), writer, std::move(warn));
 }
 
-Result<LogFile> LogFile::OpenOwn(const std::string& path, FileWriter& writer, Warn warn) {
+Result<LogFile> LogFile::OpenLauncherLog(const std::string& path, FileWriter& writer, Warn warn) {
   std::error_code ignored;
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, ignored);

@@ -23,7 +23,7 @@ class LogFile {
   // `warn` gets one line, when writing fails first (the disk is full). `writer` must outlive this.
   static Result<LogFile> Open(const std::string& path, FileWriter& writer, Warn warn);
   // Opens --log_file, ddprun's own log, for appending. Makes its folder.
-  static Result<LogFile> OpenOwn(const std::string& path, FileWriter& writer, Warn warn);
+  static Result<LogFile> OpenLauncherLog(const std::string& path, FileWriter& writer, Warn warn);
 
   // If writing fails, these bytes are dropped, but later writes are tried.
   void Write(std::string_view bytes);

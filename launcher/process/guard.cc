@@ -64,7 +64,7 @@ void Take(std::string_view line, JobMarks& marks) {
     }
   }
   EndJob(marks, SweepTimes{.limit = kSweepLimit});
-  if (!job_folder.empty()) RemoveMade(job_folder);
+  if (!job_folder.empty()) RemoveNewFolder(job_folder);
   ::_exit(0);
 }
 
@@ -85,16 +85,16 @@ Result<Guard> Guard::Start(const std::string& job_id, const std::string& job_fol
 }
 
 void Guard::Watch(pid_t session_leader) {
-  Tell("+" + std::to_string(session_leader));
+  Send("+" + std::to_string(session_leader));
 }
 
 void Guard::Forget(pid_t session_leader) {
-  Tell("-" + std::to_string(session_leader));
+  Send("-" + std::to_string(session_leader));
 }
 
 void Guard::WatchPipe(int fd) {
   struct stat info {};
-  if (::fstat(fd, &info) == 0) Tell("|" + std::to_string(info.st_ino));
+  if (::fstat(fd, &info) == 0) Send("|" + std::to_string(info.st_ino));
 }
 
 void Guard::Dismiss() {
@@ -105,7 +105,7 @@ void Guard::Dismiss() {
   }
 }
 
-void Guard::Tell(const std::string& line) {
+void Guard::Send(const std::string& line) {
   // Does not block if the guard is stopped: what the pipe does not take is sent with the next line.
   // If the guard was killed (EPIPE), workers still have their parent-death signal.
   unsent_ += line + "\n";

@@ -36,7 +36,7 @@ class Guard {
 
  private:
   Guard(pid_t pid, UniqueFd pipe) : pid_(pid), pipe_(std::move(pipe)) {}
-  void Tell(const std::string& line);
+  void Send(const std::string& line);
 
   pid_t pid_;
   UniqueFd pipe_;

@@ -58,7 +58,7 @@ Result<JobFolder> JobFolder::Create(const Environment& env) {
 }
 
 JobFolder::~JobFolder() {
-  if (!path_.empty()) RemoveMade(path_);
+  if (!path_.empty()) RemoveNewFolder(path_);
 }
 
 }  // namespace ddprun::launcher

@@ -54,7 +54,7 @@ bool ReapChildren() {
   return !(reaped < 0 && errno == ECHILD);
 }
 
-std::vector<pid_t> OwnChildren(pid_t spared, const Bystanders& others) {
+std::vector<pid_t> OwnChildren(pid_t spared, const InheritedChildren& others) {
   std::vector<pid_t> children;
   for (const ProcessEntry& child : ListChildren()) {
     if (child.pid == spared || child.ended || others.Contains(child)) continue;
@@ -65,8 +65,8 @@ std::vector<pid_t> OwnChildren(pid_t spared, const Bystanders& others) {
 
 }  // namespace
 
-Bystanders Bystanders::Find(pid_t own) {
-  Bystanders found;
+InheritedChildren InheritedChildren::Find(pid_t own) {
+  InheritedChildren found;
   for (const ProcessEntry& child : ListChildren()) {
     if (child.pid == own || child.ended) continue;
     found.children_[child.pid] = child.start_time;
@@ -76,14 +76,16 @@ Bystanders Bystanders::Find(pid_t own) {
   return found;
 }
 
-bool Bystanders::Contains(const ProcessEntry& process) const {
+bool InheritedChildren::Contains(const ProcessEntry& process) const {
   if (none()) return false;
   const auto child = children_.find(process.pid);
   const bool was_there = child != children_.end() && child->second == process.start_time;
   return was_there || sessions_.contains(process.session);
 }
 
-std::vector<pid_t> EndChildren(pid_t spared, const Bystanders& others, const SweepTimes& times) {
+std::vector<pid_t> EndChildren(pid_t spared,
+                               const InheritedChildren& others,
+                               const SweepTimes& times) {
   // If a child ends before the wait, its SIGCHLD is pending and the wait returns at once. The limit
   // covers signals that the kernel has merged.
   constexpr timespec kLongestWait{0, 50'000'000};
@@ -92,7 +94,7 @@ std::vector<pid_t> EndChildren(pid_t spared, const Bystanders& others, const Swe
   ::sigemptyset(&child_ended);
   ::sigaddset(&child_ended, SIGCHLD);
   while (ReapChildren()) {
-    // Bystanders stay. Looks twice: while a child ends, its children may be in no list.
+    // InheritedChildren stay. Looks twice: while a child ends, its children may be in no list.
     const auto gone = [&] { return OwnChildren(spared, others).empty(); };
     if (!others.none() && gone() && gone()) return {};
     const SteadyClock::time_point now = SteadyClock::now();

@@ -26,11 +26,11 @@ struct SweepTimes {
 // Children that this process had before it executed ddprun, as with `tensorboard & exec ddprun`,
 // and their descendants. A sweep never ends them. Sessions tell them from the job's processes,
 // because each worker leads a session of its own.
-class Bystanders {
+class InheritedChildren {
  public:
-  Bystanders() = default;
+  InheritedChildren() = default;
   // Takes all children of now, except `own`. REQUIRES: the job has no processes yet.
-  static Bystanders Find(pid_t own);
+  static InheritedChildren Find(pid_t own);
 
   bool none() const { return children_.empty(); }
   bool Contains(const ProcessEntry& process) const;
@@ -44,7 +44,7 @@ class Bystanders {
 // because this process is a subreaper. Blocks. Returns those that are left after the limit.
 // REQUIRES: SIGCHLD is blocked.
 std::vector<pid_t> EndChildren(pid_t spared,
-                               const Bystanders& others = {},
+                               const InheritedChildren& others = {},
                                const SweepTimes& times = {});
 
 // Ends the processes of a job whose agent is gone; see SelectJobProcesses(). Blocks.
@@ -64,10 +64,10 @@ class StraySweep {
              std::set<pid_t> sessions,
              const SweepTimes& times,
              Done done,
-             const Bystanders& others = {});
+             const InheritedChildren& others = {});
 
   // Called after children have been reaped.
-  void Look();
+  void Sweep();
 
  private:
   std::vector<pid_t> SignalStrays();
@@ -75,13 +75,13 @@ class StraySweep {
 
   Clock& clock_;
   std::function<bool(pid_t)> known_;
-  Bystanders others_;
+  InheritedChildren others_;
   std::set<pid_t> sessions_;
   SweepTimes times_;
   Done done_;
   const Clock::Time start_;
-  std::set<pid_t> told_;  // have got SIGTERM
-  Clock::Alarm alarm_;    // the next look, then the end
+  std::set<pid_t> signalled_;  // have got SIGTERM
+  Clock::Alarm alarm_;         // the next look, then the end
 };
 
 }  // namespace ddprun::launcher

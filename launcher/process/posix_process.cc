@@ -116,7 +116,11 @@ PosixProcessHost::PosixProcessHost(asio::io_context& io,
                                    Clock& clock,
                                    const SignalMask& mask,
                                    Guard& guard)
-    : io_(io), clock_(clock), mask_(mask), guard_(guard), others_(Bystanders::Find(guard.pid())) {
+    : io_(io),
+      clock_(clock),
+      mask_(mask),
+      guard_(guard),
+      others_(InheritedChildren::Find(guard.pid())) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
@@ -127,8 +131,8 @@ Result<pid_t> PosixProcessHost::Spawn(const SpawnRequest& request) {
   if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
   UniqueFd read_end(ends[0]);
   UniqueFd write_end(ends[1]);
-  std::vector<char*> argv = Pointers(request.argv);
-  std::vector<char*> env = Pointers(request.env);
+  std::vector<char*> argv = CStrings(request.argv);
+  std::vector<char*> env = CStrings(request.env);
   const std::vector<unsigned long> cpu_mask = CpuMask(request.cpus);
   const ChildPlan plan{.program = request.program.c_str(),
                        .argv = argv.data(),
@@ -213,7 +217,7 @@ void PosixProcessHost::OnChildSignal() {
   }
   for (const pid_t pid : pids) TryReap(pid);
   ReapStrays();
-  if (sweep_ != nullptr) sweep_->Look();
+  if (sweep_ != nullptr) sweep_->Sweep();
 }
 
 void PosixProcessHost::ReapStrays() {

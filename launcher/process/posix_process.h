@@ -52,7 +52,7 @@ class PosixProcessHost : public ProcessHost {
   Clock& clock_;
   const SignalMask& mask_;
   Guard& guard_;
-  const Bystanders others_;
+  const InheritedChildren others_;
   const OpenFileLimit files_;
   bool expects_adoption_ = false;
   ExitHandler handler_;

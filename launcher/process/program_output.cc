@@ -35,17 +35,17 @@ std::optional<std::string> ReadAll(const UniqueFd& fd, std::chrono::milliseconds
 
 }  // namespace
 
-std::vector<char*> Pointers(const std::vector<std::string>& texts) {
+std::vector<char*> CStrings(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;
   for (const std::string& text : texts) pointers.push_back(const_cast<char*>(text.c_str()));
   pointers.push_back(nullptr);
   return pointers;
 }
 
-std::optional<ProgramOutput> OutputOf(const std::vector<std::string>& args,
-                                      const Environment& env,
-                                      bool with_stderr,
-                                      std::chrono::milliseconds patience) {
+std::optional<ProgramOutput> RunForOutput(const std::vector<std::string>& args,
+                                          const Environment& env,
+                                          bool with_stderr,
+                                          std::chrono::milliseconds patience) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
   const UniqueFd read_end(ends[0]);
@@ -60,8 +60,8 @@ std::optional<ProgramOutput> OutputOf(const std::vector<std::string>& args,
   }
   const std::vector<std::string> entries = env.Entries();
   pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, args[0].c_str(), &actions, nullptr, Pointers(args).data(),
-                                  Pointers(entries).data());
+  const int error = ::posix_spawn(&pid, args[0].c_str(), &actions, nullptr, CStrings(args).data(),
+                                  CStrings(entries).data());
   ::posix_spawn_file_actions_destroy(&actions);
   write_end.reset();
   if (error != 0) return std::nullopt;

@@ -83,7 +83,8 @@ void SignalReader::ReadAll() {
   }
 }
 
-StopPatience::Meaning StopPatience::Note(int signal, std::chrono::steady_clock::time_point now) {
+StopSignalPolicy::Meaning StopSignalPolicy::Classify(int signal,
+                                                     std::chrono::steady_clock::time_point now) {
   if (!first_) {
     first_ = now;
     return Meaning::kStop;

@@ -58,14 +58,14 @@ class SignalReader {
 // Decides what a further stop signal means. One request may come as several signals: SLURM sends
 // SIGTERM twice, and a wrapper script may pass on Ctrl-C. So only a signal kSameRequest or more
 // after the first asks to hurry; under SLURM only SIGINT does, because SLURM sends several signals.
-class StopPatience {
+class StopSignalPolicy {
  public:
-  explicit StopPatience(bool under_slurm = false) : under_slurm_(under_slurm) {}
+  explicit StopSignalPolicy(bool under_slurm = false) : under_slurm_(under_slurm) {}
 
   enum class Meaning { kStop, kRepeat, kHurry };
   static constexpr std::chrono::milliseconds kSameRequest{500};
 
-  Meaning Note(int signal, std::chrono::steady_clock::time_point now);
+  Meaning Classify(int signal, std::chrono::steady_clock::time_point now);
 
  private:
   bool under_slurm_;

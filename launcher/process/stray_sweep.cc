@@ -11,7 +11,7 @@ namespace {
 
 // Needed for changes without the death of a child: the end of the grace time, and processes that
 // this process adopts while none of its children ends.
-constexpr std::chrono::milliseconds kLookAgain{50};
+constexpr std::chrono::milliseconds kSweepAgain{50};
 
 }  // namespace
 
@@ -20,7 +20,7 @@ StraySweep::StraySweep(Clock& clock,
                        std::set<pid_t> sessions,
                        const SweepTimes& times,
                        Done done,
-                       const Bystanders& others)
+                       const InheritedChildren& others)
     : clock_(clock),
       known_(std::move(known)),
       others_(others),
@@ -28,15 +28,15 @@ StraySweep::StraySweep(Clock& clock,
       times_(times),
       done_(std::move(done)),
       start_(clock.Now()) {
-  Look();
+  Sweep();
 }
 
-void StraySweep::Look() {
+void StraySweep::Sweep() {
   if (!done_) return;
   // Looks twice: while a child ends, its children may be in no process's list for a moment.
   if (SignalStrays().empty() && SignalStrays().empty()) return Finish({});
   if (clock_.Now() > start_ + times_.limit) return Finish(SignalStrays());
-  alarm_ = clock_.Set(kLookAgain, [this] { Look(); });
+  alarm_ = clock_.Set(kSweepAgain, [this] { Sweep(); });
 }
 
 std::vector<pid_t> StraySweep::SignalStrays() {
@@ -51,7 +51,7 @@ std::vector<pid_t> StraySweep::SignalStrays() {
     // The pid is still the child's, because only this thread reaps children.
     if (kill) {
       ::kill(child.pid, SIGKILL);
-    } else if (sessions_.contains(child.session) && told_.insert(child.pid).second) {
+    } else if (sessions_.contains(child.session) && signalled_.insert(child.pid).second) {
       ::kill(child.pid, SIGTERM);
     }
   }

@@ -15,7 +15,7 @@
 namespace ddprun::launcher {
 
 void Evidence::Add(std::vector<WorkerRecord>& workers) {
-  const MemoryEvidence memory = memory_.Look();
+  const MemoryEvidence memory = memory_.ReadEvidence();
   const CorePolicy core = ReadCorePolicy();
   for (WorkerRecord& worker : workers) {
     if (!worker.exit || ExitCode(*worker.exit) == 0) continue;
@@ -31,7 +31,7 @@ void Evidence::AddGpus(std::vector<WorkerRecord>& workers) {
   for (WorkerRecord& worker : workers) {
     if (worker.gpu_bus_id.empty() || worker.told_to_stop) continue;
     if (!worker.exit || ExitCode(*worker.exit) == 0) continue;
-    if (!driver) driver.emplace(AskNvidiaDriver());
+    if (!driver) driver.emplace(QueryNvidiaDriver());
     worker.gpu = ExplainGpu(worker.gpu_bus_id, *driver);
   }
 }
@@ -41,7 +41,7 @@ namespace {
 // Returns "0000:3b:00.0" of "00000000:3B:00.0", because CUDA and the driver write it differently.
 std::string BusKey(const std::string& bus_id) {
   constexpr size_t kLength = 12;
-  return AsciiLower(bus_id).substr(bus_id.size() - std::min(kLength, bus_id.size()));
+  return ToAsciiLower(bus_id).substr(bus_id.size() - std::min(kLength, bus_id.size()));
 }
 
 // Signals that dump core by default; see signal(7).
@@ -66,7 +66,7 @@ std::string WithPid(std::string text, pid_t pid) {
   return WithPid(std::move(text), pid);
 }
 
-std::string Collected(std::string_view command, pid_t pid) {
+std::string DescribeCollector(std::string_view command, pid_t pid) {
   for (const Collector& collector : kCollectors) {
     if (command.find(collector.name) != std::string_view::npos) {
       return WithPid(std::string(collector.ask), pid);
@@ -115,7 +115,7 @@ std::string FirstLine(const char* path) {
 
 std::string ExplainCoreDump(const Signaled& exit, pid_t pid, const CorePolicy& policy) {
   if (exit.dumped_core) {
-    if (policy.pattern.starts_with('|')) return Collected(policy.pattern.substr(1), pid);
+    if (policy.pattern.starts_with('|')) return DescribeCollector(policy.pattern.substr(1), pid);
     return "its core should be " + FileName(pid, policy);
   }
   if (std::find(kCoreSignals.begin(), kCoreSignals.end(), exit.signal) == kCoreSignals.end()) {

@@ -58,7 +58,7 @@ std::string DescribeEnd(const WorkerRecord& worker) {
   return DescribeExit(*worker.exit) + (worker.left.empty() ? "" : " and left " + worker.left);
 }
 
-bool EndsWell(const ProcessExit& exit, bool saves) {
+bool IsSuccess(const ProcessExit& exit, bool saves) {
   const auto* exited = std::get_if<Exited>(&exit);
   if (exited == nullptr) return false;
   return exited->code == 0 ||

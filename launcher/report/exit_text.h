@@ -15,7 +15,7 @@ std::string DescribeEnd(const WorkerRecord& worker);
 
 // Returns whether the exit is a success. `saves` means that a worker that is told to stop saves
 // first: it may then exit with kStoppedStatus or 128 + SIGINT.
-bool EndsWell(const ProcessExit& exit, bool saves);
+bool IsSuccess(const ProcessExit& exit, bool saves);
 
 // Returns ddprun's exit status if this worker's failure ends the job; never 0.
 int FailureCode(const ProcessExit& exit);

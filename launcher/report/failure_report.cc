@@ -65,7 +65,7 @@ std::string OtherLine(const WorkerRecord& worker, const std::string& key) {
     line += " " + how + " by itself " + Duration(worker.ended_after) + " later";
     if (!key.empty() && KeyLine(worker.last_lines) == key) line += " with the same error";
   }
-  if (!worker.standing.empty()) line += "; until then " + worker.standing;
+  if (!worker.last_activity.empty()) line += "; until then " + worker.last_activity;
   if (worker.out_of_memory && worker.out_of_memory->certain) {
     line += "; " + worker.out_of_memory->what;
   }

@@ -48,7 +48,7 @@ std::string Unkillable(const std::vector<pid_t>& pids) {
   if (pids.empty()) return "";
   return Render(
       {.title = "PROCESSES THAT DO NOT END",
-       .what = "SIGKILL did not end these processes: " + Joined(pids, " ") + ".",
+       .what = "SIGKILL did not end these processes: " + FormatList(pids, " ") + ".",
        .hint = "They hang in the kernel (state D in ps), often on a file system or a GPU driver.",
        .page = "processes-that-do-not-end"});
 }
@@ -71,7 +71,9 @@ std::string RenderJobEnd(const JobEnd& end, const TextStyle& style) {
   if (end.worker_failed) text += WorkerFailure(end, style);
   text += Unkillable(end.unkillable);
   // Also after a stop, if a worker could not save: a worker that has saved clears its command.
-  if (end.exit_code != 0 && !end.to_go_on.empty()) text += "To go on: " + end.to_go_on + "\n";
+  if (end.exit_code != 0 && !end.resume_command.empty()) {
+    text += "To go on: " + end.resume_command + "\n";
+  }
   return text;
 }
 

@@ -37,14 +37,14 @@ struct JobEnd {
   std::optional<rendezvous::RoundEnd> peer_failure;
   std::optional<int> stop_signal;
   std::vector<pid_t> unkillable;
-  std::string to_go_on = {};  // the last command of a worker that continues the job; "" means none
+  std::string resume_command = {};  // the last one of a worker; "" means none
 
   // For the report file only.
   std::string job_id = {};
   std::string run_id = {};
   int exit_code = 0;
-  int node_rank = 0;   // of --node_rank; each attempt has its own
-  bool ranked = true;  // the node has or had `node_rank`
+  int node_rank = 0;          // of --node_rank; each attempt has its own
+  bool has_node_rank = true;  // the node has or had `node_rank`
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
   std::vector<std::string> log = {};  // the last lines of ddprun's log, also of level debug

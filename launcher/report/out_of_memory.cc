@@ -62,7 +62,7 @@ std::optional<OutOfMemory> ExplainOutOfMemory(const WorkerRecord& worker,
                              " because memory ran out, perhaps a child of this worker"};
 }
 
-MemoryEvidence MemoryWatch::Look() {
+MemoryEvidence MemoryWatch::ReadEvidence() {
   for (KernelKill& kill : log_.ReadKills()) kills_.push_back(std::move(kill));
   MemoryEvidence evidence{.kills = kills_};
   const std::optional<CgroupMemory> now = ReadCgroupMemory();

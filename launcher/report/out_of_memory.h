@@ -27,7 +27,7 @@ class MemoryWatch {
  public:
   MemoryWatch() : before_(ReadCgroupMemory()) {}
   // Returns the evidence since the constructor.
-  MemoryEvidence Look();
+  MemoryEvidence ReadEvidence();
 
  private:
   std::optional<CgroupMemory> before_;

@@ -58,7 +58,7 @@ T Get(const json& object, const char* key, T otherwise) {
   const auto found = object.find(key);
   if (found == object.end()) return otherwise;
   if constexpr (std::is_same_v<T, std::string>) {
-    return found->is_string() ? Printable(found->get<T>()) : otherwise;
+    return found->is_string() ? MakePrintable(found->get<T>()) : otherwise;
   } else if constexpr (std::is_same_v<T, bool>) {
     return found->is_boolean() ? found->get<T>() : otherwise;
   } else {
@@ -72,7 +72,7 @@ std::vector<std::string> Lines(const json& object, const char* key) {
   if (found == object.end() || !found->is_array()) return lines;
   for (const json& line : *found) {
     if (!line.is_string() || lines.size() >= kMaxLines) continue;
-    lines.push_back(Printable(line.get<std::string>()));
+    lines.push_back(MakePrintable(line.get<std::string>()));
   }
   return lines;
 }

@@ -6,8 +6,8 @@
 
 #include <cerrno>
 
+#include "base/atomic_file.h"
 #include "base/unique_fd.h"
-#include "base/whole_file.h"
 
 namespace ddprun::launcher {
 
@@ -75,7 +75,7 @@ Status CheckReportFile(const std::string& path) {
 }
 
 Status WriteReportFile(const std::string& path, std::string_view text) {
-  if (!IsSpecial(path)) return WriteWholeFile(path, text, Durability::kUnsynced);
+  if (!IsSpecial(path)) return WriteFileAtomically(path, text, Durability::kUnsynced);
   // O_NONBLOCK, because the job has ended and must not wait for a reader.
   const UniqueFd fd(::open(path.c_str(), O_NONBLOCK | O_APPEND | O_WRONLY | O_CLOEXEC));
   if (!fd.valid()) return CannotWrite(path, errno);

@@ -21,8 +21,8 @@ std::string ReportPath(std::string_view pattern,
 // tries it with a temporary file in the same folder.
 Status CheckReportFile(const std::string& path);
 
-// Writes the file whole or not at all (WriteWholeFile). Writes directly to a path that exists and
-// is not a regular file (/dev/stdout, a pipe), without waiting for a reader.
+// Writes the file whole or not at all (WriteFileAtomically). Writes directly to a path that exists
+// and is not a regular file (/dev/stdout, a pipe), without waiting for a reader.
 Status WriteReportFile(const std::string& path, std::string_view text);
 
 }  // namespace ddprun::launcher

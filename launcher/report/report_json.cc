@@ -81,7 +81,7 @@ Json OwnWorkerJson(const WorkerRecord& worker, const std::string& host, bool fir
   json["told_to_stop"] = worker.told_to_stop;
   json["started_at"] = TimeJson(worker.started_at);
   json["ended_at"] = TimeJson(worker.ended_at);
-  json["standing"] = TextOrNull(worker.standing);
+  json["standing"] = TextOrNull(worker.last_activity);
   json["gpu"] = TextOrNull(worker.gpu);
   return json;
 }
@@ -171,7 +171,7 @@ std::string RenderReportJson(const JobEnd& end) {
       {"stop_signal", end.stop_signal ? Json(SignalName(*end.stop_signal)) : Json(nullptr)},
       {"launcher_error", LauncherErrorJson(end.error)},
       {"unkillable_pids", end.unkillable},
-      {"to_go_on", end.exit_code == 0 ? Json(nullptr) : TextOrNull(end.to_go_on)},
+      {"to_go_on", end.exit_code == 0 ? Json(nullptr) : TextOrNull(end.resume_command)},
       {"launcher_log", end.log},
       {"attempts", Json::array()}};
   for (const AttemptEnd& attempt : end.attempts) {

@@ -29,7 +29,7 @@ std::string Wrap(std::string_view text, size_t columns) {
 std::string Visible(std::string_view line, size_t max_bytes) {
   while (line.ends_with('\r')) line.remove_suffix(1);
   if (const size_t at = line.rfind('\r'); at != std::string_view::npos) line = line.substr(at + 1);
-  const std::string shown = Printable(line);
+  const std::string shown = MakePrintable(line);
   if (shown.size() <= max_bytes) return shown;
   line = shown;
   size_t size = max_bytes;

@@ -12,7 +12,7 @@ namespace ddprun::launcher {
 std::string Wrap(std::string_view text, size_t columns);
 
 // Returns what a terminal shows of a line: the part after its last carriage return (progress bars),
-// made Printable() and cut to `max_bytes` between characters.
+// passed through MakePrintable() and cut to `max_bytes` between characters.
 std::string Visible(std::string_view line, size_t max_bytes);
 
 // Returns "  | line\n" for each line. Beyond `max_lines`, a note replaces the middle.

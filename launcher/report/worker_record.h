@@ -34,11 +34,11 @@ struct WorkerRecord {
   bool lines_shown = false;             // ddprun has passed its stderr on to its own
   std::string stderr_file = {};         // the file with its stderr; "" means none
   // Its state when the first worker failed: "in all_reduce 41 for 3.2 s". "" means unknown.
-  std::string standing = {};
+  std::string last_activity = {};
   // Why its end with code 0 is a failure: "rank 0 waiting for it in all_reduce 41". "" means none.
   std::string left = {};
-  std::vector<std::string> last_log = {};         // its last log lines in the flight recorder
-  std::string to_go_on = {};                      // FlightReader::ReadToGoOn(); "" means none
+  std::vector<std::string> last_log = {};  // its last log lines in the flight recorder
+  std::string resume_command = {};         // FlightReader::ReadResumeCommand(); "" means none
   std::optional<OutOfMemory> out_of_memory = {};  // nullopt means no evidence
   std::string gpu_bus_id = {};                    // FlightReader::ReadGpu(); "" means none
   std::string gpu = {};        // ExplainGpu(); "" means that the driver was not asked

@@ -39,7 +39,7 @@ Error ForThisCommand(Error error) {
   return error;
 }
 
-void SayWhere(const StoreServeOptions& options, uint16_t port, const Log& log) {
+void PrintAddress(const StoreServeOptions& options, uint16_t port, const Log& log) {
   const std::string place =
       ToString(HostPort{options.host.empty() ? rendezvous::HostName() : options.host, port});
   std::printf("listening on %s\n", place.c_str());
@@ -76,7 +76,7 @@ Result<int> ServeStore(const StoreServeOptions& options) {
   coordination.on_log = [&log](const std::string& line) { log.Info(line); };
   rendezvous::Coordinator coordinator(io, coordination);
   coordinator.ServeOn(*server);
-  SayWhere(options, server->port(), log);
+  PrintAddress(options, server->port(), log);
   const std::string warning = rendezvous::ExposureWarning(addresses, server->port());
   if (!warning.empty()) coordination.on_log(warning);
   io.run();
@@ -92,7 +92,7 @@ Result<int> RunStoreCommand(const std::vector<std::string>& args, const Environm
     return 0;
   }
   if (const auto* serve = std::get_if<StoreServeOptions>(&options)) return ServeStore(*serve);
-  return AskStore(std::get<StoreAskOptions>(options), stdout);
+  return QueryStore(std::get<StoreQueryOptions>(options), stdout);
 }
 
 }  // namespace ddprun::launcher

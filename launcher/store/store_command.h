@@ -17,7 +17,7 @@ namespace ddprun::launcher {
 Result<int> RunStoreCommand(const std::vector<std::string>& args, const Environment& env);
 
 // Writes the answer to `out`. Returns kFailed with page "no-such-key" if the key does not exist.
-Result<int> AskStore(const StoreAskOptions& options, std::FILE* out);
+Result<int> QueryStore(const StoreQueryOptions& options, std::FILE* out);
 
 // Returns a line of counters, then a line for each wait, the longest first.
 std::string StatusText(const rendezvous::StoreStatus& status);

@@ -10,7 +10,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-using Verb = StoreAskOptions::Verb;
+using Verb = StoreQueryOptions::Verb;
 
 constexpr uint16_t kDefaultPort = 29400;  // torchrun's default for c10d
 
@@ -73,7 +73,7 @@ struct Words {
 
 Error UnknownFlag(const std::string& name, std::span<const std::string> known) {
   std::string what = "ddprun store has no flag " + name + ".";
-  if (const auto nearest = Nearest(name, known)) what += " Did you mean " + *nearest + "?";
+  if (const auto nearest = FindNearest(name, known)) what += " Did you mean " + *nearest + "?";
   return Usage("UNKNOWN FLAG", name, what, "unknown-flag");
 }
 
@@ -166,20 +166,21 @@ std::string DefaultEndpoint(const Environment& env) {
   return (host.find(':') == std::string::npos ? host : "[" + host + "]") + ":" + port;
 }
 
-Result<StoreOptions> ParseAsk(const Words& words, const Environment& env) {
+Result<StoreOptions> ParseQuery(const Words& words, const Environment& env) {
   const std::string& name = words.words.front();
   const auto verb = Verbs().find(name);
   if (verb == Verbs().end()) {
     std::vector<std::string> known;
     for (const auto& [word, ignored] : Verbs()) known.push_back(word);
     std::string what = "There is no \"ddprun store " + name + "\".";
-    if (const auto nearest = Nearest(name, known)) what += " Did you mean \"" + *nearest + "\"?";
+    if (const auto nearest = FindNearest(name, known))
+      what += " Did you mean \"" + *nearest + "\"?";
     return Usage("UNKNOWN COMMAND", name, what, "unknown-command");
   }
   constexpr std::array<std::string_view, 2> kRefused = {"--host", "--port"};
   DDPRUN_TRY(RefuseFlags(words, kRefused, "a question; the store's place is --endpoint"));
   DDPRUN_TRY(CheckWords(verb->second, name, words.words.size() - 1));
-  StoreAskOptions options;
+  StoreQueryOptions options;
   options.verb = verb->second;
   const auto endpoint = words.flags.find("--endpoint");
   DDPRUN_ASSIGN(
@@ -205,7 +206,7 @@ Result<StoreOptions> ParseStoreOptions(const std::vector<std::string>& args,
                                        const Environment& env) {
   DDPRUN_ASSIGN(const Words words, Split(args));
   if (words.help) return StoreOptions(StoreHelp{kHelp});
-  return words.words.empty() ? ParseServe(words) : ParseAsk(words, env);
+  return words.words.empty() ? ParseServe(words) : ParseQuery(words, env);
 }
 
 }  // namespace ddprun::launcher

@@ -20,7 +20,7 @@ struct StoreServeOptions {
 };
 
 // `ddprun store get KEY`: one question to a server.
-struct StoreAskOptions {
+struct StoreQueryOptions {
   enum class Verb { kGet, kSet, kWait, kList, kDelete, kStatus };
   Verb verb = Verb::kStatus;
   rendezvous::HostPort endpoint;
@@ -33,7 +33,7 @@ struct StoreHelp {
   std::string text;
 };
 
-using StoreOptions = std::variant<StoreServeOptions, StoreAskOptions, StoreHelp>;
+using StoreOptions = std::variant<StoreServeOptions, StoreQueryOptions, StoreHelp>;
 
 // `args` are the words after "store". Errors are kUsage.
 Result<StoreOptions> ParseStoreOptions(const std::vector<std::string>& args,

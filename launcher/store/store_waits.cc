@@ -36,7 +36,7 @@ std::string WaitedText(milliseconds waited) {
 }  // namespace
 
 std::string KeyText(std::string_view key) {
-  std::string text = Printable(key);
+  std::string text = MakePrintable(key);
   std::ranges::replace_if(
       text, [](char c) { return c == '\n' || c == '\t'; }, '?');
   return text;

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 #include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
@@ -47,7 +47,7 @@ std::vector<std::string> FinishedFolders(const std::string& sweep_folder) {
 }
 
 Status MarkFinished(const std::string& run_folder, const RunIdentity& identity) {
-  return WriteWholeFile(
+  return WriteFileAtomically(
       run_folder + "/" + std::string(kMarkName),
       Describe(identity).dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
 }

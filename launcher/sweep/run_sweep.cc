@@ -7,7 +7,7 @@
 #include <sstream>
 #include <utility>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 #include "launcher/sweep/sweep_run.h"
 #include "launcher/sweep/sweep_table.h"
 
@@ -163,8 +163,8 @@ class Sweep {
   }
 
   Status WriteTables() const {
-    DDPRUN_TRY(WriteWholeFile(tables_ + ".csv", CsvTable(rows_)));
-    return WriteWholeFile(
+    DDPRUN_TRY(WriteFileAtomically(tables_ + ".csv", CsvTable(rows_)));
+    return WriteFileAtomically(
         tables_ + ".html",
         HtmlTable("Sweep of " + fs::path(job_.options.target).filename().string(), rows_));
   }

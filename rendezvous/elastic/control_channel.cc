@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/json_of_stranger.h"
+#include "base/untrusted_json.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/net/quote_received.h"
 #include "rendezvous/net/socket.h"
@@ -151,7 +151,7 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
       if (length > kMaxMessageBytes) return CloseStranger(std::string_view(in_).substr(begin));
       if (in_.size() - begin - kHeaderBytes < length) break;
       const auto text = std::string_view(in_).substr(begin + kHeaderBytes, length);
-      const json message = ParseJsonOfStranger(text);
+      const json message = ParseUntrustedJson(text);
       if (!message.is_object() || !message.contains("type") || !message["type"].is_string()) {
         return CloseStranger(text);
       }

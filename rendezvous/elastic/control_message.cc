@@ -26,7 +26,7 @@ Error BadHello(const std::string& what) {
 // Returns a short text without control characters, because it becomes part of lines and errors on
 // other nodes.
 std::string ShortText(const json& message, const char* key) {
-  return Printable(TextOf(message, key).substr(0, kMaxShortText));
+  return MakePrintable(TextOf(message, key).substr(0, kMaxShortText));
 }
 
 bool InRange(int64_t value, int64_t least, int64_t most) {

@@ -54,7 +54,7 @@ std::vector<asio::ip::address> LookUpHostsFile(std::string_view lower_host,
     const std::optional<asio::ip::address> address = ParseLiteral(literal);
     if (!address) continue;
     for (std::string name; words >> name;) {
-      if (AsciiLower(name) == lower_host) AddUnique(found, *address);
+      if (ToAsciiLower(name) == lower_host) AddUnique(found, *address);
     }
   }
   return found;
@@ -132,7 +132,7 @@ std::string EndpointText(const asio::ip::address& address, uint16_t port) {
 std::vector<asio::ip::address> ResolveLocally(std::string_view host,
                                               const std::string& hosts_file) {
   if (const auto literal = ParseLiteral(host)) return {*literal};
-  const std::string lower = AsciiLower(host);
+  const std::string lower = ToAsciiLower(host);
   std::vector<asio::ip::address> found = LookUpHostsFile(lower, hosts_file);
   if (IsLocalhostName(lower)) {
     AddUnique(found, asio::ip::address_v4::loopback());
@@ -173,7 +173,7 @@ std::string HostName() {
 
 bool NamesLoopback(std::string_view host) {
   if (const auto literal = ParseLiteral(host)) return literal->is_loopback();
-  return IsLocalhostName(AsciiLower(host));
+  return IsLocalhostName(ToAsciiLower(host));
 }
 
 bool IsOwnAddress(const asio::ip::address& address) {

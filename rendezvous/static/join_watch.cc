@@ -83,7 +83,7 @@ void JoinWatch::ReportLineOfHost() {
   node_.Ask(KeysRequest(Op::kCheck, {key}), [this, key](const Reply& there) {
     if (there.status != kCheckReady) return;
     node_.Ask(KeyRequest(Op::kGet, key), [this](const Reply& reply) {
-      joined_ = Printable(reply.values.front()).substr(0, kMostShown);
+      joined_ = MakePrintable(reply.values.front()).substr(0, kMostShown);
       node_.ReportLine(joined_);
     });
   });

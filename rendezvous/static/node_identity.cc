@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_of_stranger.h"
+#include "base/untrusted_json.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/net/quote_received.h"
 
@@ -30,7 +30,7 @@ struct Identity {
 // A missing field keeps its default, because torchrun's nodes write no identity.
 Identity ParseIdentity(const std::string& text) {
   Identity identity;
-  const Json parsed = ParseJsonOfStranger(text);
+  const Json parsed = ParseUntrustedJson(text);
   if (!parsed.is_object()) return identity;
   for (const auto& [key, out] : {std::pair("host", &identity.host), {"run_id", &identity.run_id}}) {
     if (parsed.contains(key) && parsed[key].is_string()) *out = parsed[key].get<std::string>();

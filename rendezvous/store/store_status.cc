@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_of_stranger.h"
+#include "base/untrusted_json.h"
 
 namespace ddprun::rendezvous {
 
@@ -54,7 +54,7 @@ Result<StoreStatus> ParseStoreStatus(std::string_view text) {
   // Catches exceptions, because any field of another process's text may be missing or of another
   // type.
   try {
-    const Json json = ParseJsonOfStranger(text);
+    const Json json = ParseUntrustedJson(text);
     StoreStatus status;
     json.at("connections").get_to(status.connections);
     json.at("keys").get_to(status.keys);

@@ -5,11 +5,11 @@
 namespace ddprun {
 namespace {
 
-TEST(AsciiLower, ChangesTheLettersAToZAndNoOtherByte) {
-  EXPECT_EQ(AsciiLower("LayerNorm.0_@[`{"), "layernorm.0_@[`{");
-  EXPECT_EQ(AsciiLower("AZaz"), "azaz");
-  EXPECT_EQ(AsciiLower("\xC3\x84\xFF"), "\xC3\x84\xFF");
-  EXPECT_EQ(AsciiLower(""), "");
+TEST(ToAsciiLower, ChangesTheLettersAToZAndNoOtherByte) {
+  EXPECT_EQ(ToAsciiLower("LayerNorm.0_@[`{"), "layernorm.0_@[`{");
+  EXPECT_EQ(ToAsciiLower("AZaz"), "azaz");
+  EXPECT_EQ(ToAsciiLower("\xC3\x84\xFF"), "\xC3\x84\xFF");
+  EXPECT_EQ(ToAsciiLower(""), "");
 }
 
 }  // namespace

@@ -47,17 +47,17 @@ TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
   {
     const auto lost = Attach(0, 6);
     lost->SetStep(57);
-    lost->SetRecovers(0);
+    lost->SetRecoveryGeneration(0);
     lost->Schedule(kGradients);
-    lost->Say("its last words");
+    lost->NoteLine("its last words");
   }
-  EXPECT_EQ(Read(0)->recovers, 0);
-  EXPECT_EQ(Read(1)->recovers, std::nullopt);
+  EXPECT_EQ(Read(0)->recovery_generation, 0);
+  EXPECT_EQ(Read(1)->recovery_generation, std::nullopt);
   // A page that its worker has written over.
   for (const uint64_t wild : {uint64_t{0x80000000}, ~uint64_t{0}}) {
     void* page = *MapFlightPages(file_, 1, 1, PROT_READ | PROT_WRITE);
-    Put(static_cast<FlightPage*>(page)->recovers, wild);
-    EXPECT_EQ(Read(1)->recovers, std::nullopt);
+    Put(static_cast<FlightPage*>(page)->recovery_generation, wild);
+    EXPECT_EQ(Read(1)->recovery_generation, std::nullopt);
     ::munmap(page, kFlightPageBytes);
   }
   EXPECT_FALSE(other->IsLost(0, 0));
@@ -65,21 +65,21 @@ TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
   EXPECT_TRUE(other->IsLost(0, 0));
   EXPECT_FALSE(other->IsLost(0, 1));
   EXPECT_FALSE(other->IsLost(1, 0));
-  ASSERT_EQ(other->LostIn(0).size(), 1U);
-  EXPECT_EQ(other->LostIn(0)[0].local_rank, 0);
-  EXPECT_TRUE(other->LostIn(1).empty());
+  ASSERT_EQ(other->LostWorkersSince(0).size(), 1U);
+  EXPECT_EQ(other->LostWorkersSince(0)[0].local_rank, 0);
+  EXPECT_TRUE(other->LostWorkersSince(1).empty());
 
   const auto next = Attach(0, 6);
   EXPECT_TRUE(other->IsLost(0, 0));
   const FlightSnapshot fresh = *Read(0);
   EXPECT_EQ(fresh.step, 0);
-  EXPECT_EQ(fresh.recovers, std::nullopt);
+  EXPECT_EQ(fresh.recovery_generation, std::nullopt);
   EXPECT_TRUE(fresh.collectives.empty());
   EXPECT_TRUE(fresh.log.empty());
-  next->SetRecovers(1);
-  EXPECT_EQ(Read(0)->recovers, 1);
-  next->SetRecovers({});
-  EXPECT_EQ(Read(0)->recovers, std::nullopt);
+  next->SetRecoveryGeneration(1);
+  EXPECT_EQ(Read(0)->recovery_generation, 1);
+  next->SetRecoveryGeneration({});
+  EXPECT_EQ(Read(0)->recovery_generation, std::nullopt);
 }
 
 TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {
@@ -99,7 +99,7 @@ TEST_F(FlightRecorderTest, FollowsACollectiveFromItsScheduleToItsEnd) {
   EXPECT_EQ(seen.elements, 1000U);
   EXPECT_EQ(seen.step, 57);
   EXPECT_EQ(seen.bucket, 3);
-  EXPECT_EQ(recorder->Whereabouts(1), "step 57, bucket 3");
+  EXPECT_EQ(recorder->StepAndBucket(1), "step 57, bucket 3");
   EXPECT_LE(*seen.scheduled, *seen.started);
 
   recorder->SetWaiting(1, true);
@@ -144,7 +144,7 @@ TEST_F(FlightRecorderTest, LeavesOutWhatIsScheduledBeyondTheRing) {
 TEST_F(FlightRecorderTest, DoesNotKnowWhereItIsBeforeTheFirstStep) {
   const auto recorder = Attach(0, 0);
   recorder->Start(recorder->Schedule(kGradients), kGradients);
-  EXPECT_EQ(recorder->Whereabouts(1), "");
+  EXPECT_EQ(recorder->StepAndBucket(1), "");
 }
 
 TEST_F(FlightRecorderTest, CountsWhatIsNoCollective) {
@@ -180,20 +180,20 @@ TEST_F(FlightRecorderTest, KeepsTheLastCommandToGoOn) {
   const auto lost = Attach(1, 1);
   Environment environment;
   environment.Set(std::string(kFlightRecorderVariable), std::to_string(file_.get()));
-  const auto left = [&] { return (*FlightReader::Open(file_, 2))->ReadToGoOn(1); };
+  const auto left = [&] { return (*FlightReader::Open(file_, 2))->ReadResumeCommand(1); };
   EXPECT_EQ(left(), "");
   const std::string longest(kRecordedCommandBytes, 'x');
-  NoteToGoOn(environment, 1, longest);
+  NoteResumeCommand(environment, 1, longest);
   EXPECT_EQ(left(), longest);
-  NoteToGoOn(environment, 1, "go\x1b[2J runs/\xC3\xA4");
+  NoteResumeCommand(environment, 1, "go\x1b[2J runs/\xC3\xA4");
   EXPECT_EQ(left(), "go runs/\xC3\xA4");
-  NoteToGoOn(environment, 1, longest + "x");  // half a command would be another one
+  NoteResumeCommand(environment, 1, longest + "x");  // half a command would be another one
   EXPECT_EQ(left(), "");
-  NoteToGoOn(environment, 1, "go");
-  NoteToGoOn(environment, 1, "");
+  NoteResumeCommand(environment, 1, "go");
+  NoteResumeCommand(environment, 1, "");
   EXPECT_EQ(left(), "");
-  NoteToGoOn(environment, 1, "go");
-  NoteToGoOn(environment, 0, "stay");
+  NoteResumeCommand(environment, 1, "go");
+  NoteResumeCommand(environment, 0, "stay");
   const auto next = Attach(1, 1);  // the process that replaces it
   EXPECT_EQ(left(), "");
 }
@@ -293,9 +293,9 @@ TEST_F(FlightRecorderTest, NeverShowsHalfACollective) {
 TEST_F(FlightRecorderTest, KeepsTheLastLinesOfTheLogAsFarAsTheyFit) {
   const auto recorder = Attach(1, 1);
   EXPECT_TRUE(Read(1)->log.empty());
-  for (int i = 0; i < 10; ++i) recorder->Say("line " + std::to_string(i));
-  recorder->Say(std::string(1000, 'x') + "\x1b[2J");
-  recorder->Say("");
+  for (int i = 0; i < 10; ++i) recorder->NoteLine("line " + std::to_string(i));
+  recorder->NoteLine(std::string(1000, 'x') + "\x1b[2J");
+  recorder->NoteLine("");
   const std::vector<std::string> log = Read(1)->log;
   ASSERT_EQ(log.size(), kRecordedLines);
   EXPECT_EQ(log[0], "line 4");
@@ -309,7 +309,7 @@ TEST_F(FlightRecorderTest, NeverShowsHalfALineOfTheLog) {
   const auto recorder = Attach(0, 0);
   std::atomic<bool> done = false;
   std::thread writer([&] {
-    for (int i = 0; i < kLines; ++i) recorder->Say(std::string(1 + i % 100, "abcdefg"[i % 7]));
+    for (int i = 0; i < kLines; ++i) recorder->NoteLine(std::string(1 + i % 100, "abcdefg"[i % 7]));
     done = true;
   });
   const auto reader = *FlightReader::Open(file_, 2);

@@ -26,11 +26,11 @@ class Variable {
 TEST(NvidiaDriver, TellsWhatThereIs) {
   const Variable gpus("FAKE_GPUS", "3");
   const Variable split("FAKE_MIG", "1");
-  const Result<NvidiaDriver> driver = AskNvidiaDriver();
+  const Result<NvidiaDriver> driver = QueryNvidiaDriver();
   ASSERT_TRUE(driver.has_value()) << driver.error().what;
   EXPECT_EQ(driver->version, "580.65.06");
   EXPECT_EQ(driver->cuda, 13000);
-  EXPECT_THAT(driver->apart, ElementsAre(Pair(0, 2)));
+  EXPECT_THAT(driver->without_peer_access, ElementsAre(Pair(0, 2)));
   ASSERT_EQ(driver->gpus.size(), 3);
   const Gpu& first = driver->gpus[0];
   EXPECT_EQ(first.name, "Fake GPU");
@@ -48,7 +48,7 @@ TEST(NvidiaDriver, TellsWhatThereIs) {
 
 TEST(NvidiaDriver, SaysWhyItDoesNotAnswer) {
   const Variable mismatch("FAKE_NVML_ERROR", "18");
-  const Result<NvidiaDriver> driver = AskNvidiaDriver();
+  const Result<NvidiaDriver> driver = QueryNvidiaDriver();
   ASSERT_FALSE(driver.has_value());
   EXPECT_THAT(driver.error().what, HasSubstr("Driver/library version mismatch (NVML error 18)"));
 }

@@ -9,8 +9,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/atomic_file.h"
 #include "base/unnamed_file.h"
-#include "base/whole_file.h"
 
 namespace ddprun {
 namespace {
@@ -50,7 +50,7 @@ class OwnedFolderTest : public testing::Test {
   }
   // A folder with these files, made whole.
   std::string Make(const std::string& name, const std::vector<std::string>& files) const {
-    WholeFolder folder = *WholeFolder::Create(Path(name));
+    AtomicFolder folder = *AtomicFolder::Create(Path(name));
     for (const std::string& file : files) {
       const fs::path path = folder.path() + "/" + file;
       fs::create_directories(path.parent_path());
@@ -60,7 +60,7 @@ class OwnedFolderTest : public testing::Test {
     return aside ? *aside : "error: " + aside.error().what;
   }
   std::string Complaint(const std::string& name) const {
-    const Status status = CheckOwn(Path(name), IsListed);
+    const Status status = CheckOnlyOwnEntries(Path(name), IsListed);
     return status.ok() ? "" : status.error().what;
   }
 
@@ -92,7 +92,7 @@ TEST_F(OwnedFolderTest, KnowsWhatItDidNotWrite) {
     if (std::string(change) == "folder") fs::create_directory(Path("model/folder"));
     if (std::string(change) != "folder") Write("model/" + std::string(change), "changed");
     EXPECT_THAT(Complaint("model"), HasSubstr("\"" + std::string(change) + "\""));
-    EXPECT_FALSE(RemoveOwn(Path("model"), IsListed).ok());
+    EXPECT_FALSE(RemoveOwnFolder(Path("model"), IsListed).ok());
     EXPECT_TRUE(fs::exists(Path("model/in/b")));
     fs::remove_all(Path("model"));
   }
@@ -121,12 +121,12 @@ TEST_F(OwnedFolderTest, PublishesNothingOfAProcessThatWasKilled) {
 TEST_F(OwnedFolderTest, LeavesNothingOfWhatIsNotFinished) {
   Write("deep/mine", "kept");
   {
-    const auto folder = WholeFolder::Create(Path("deep/er/model"));
+    const auto folder = AtomicFolder::Create(Path("deep/er/model"));
     ASSERT_TRUE(folder);
     std::ofstream(folder->path() + "/a") << "new";
   }
   EXPECT_THAT(Names(), ElementsAre("deep", "deep/mine"));
-  EXPECT_FALSE(WholeFolder::Create(Path("deep/mine/model")));
+  EXPECT_FALSE(AtomicFolder::Create(Path("deep/mine/model")));
   EXPECT_THAT(Names(), ElementsAre("deep", "deep/mine"));
 }
 
@@ -163,8 +163,8 @@ TEST_F(OwnedFolderTest, RemovesWhatKilledProcessesHaveLeft) {
   Make("old", {"a"});
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto half = WholeFolder::Create(Path("model"));
-    const auto other = WholeFolder::Create(Path("model-2"));
+    const auto half = AtomicFolder::Create(Path("model"));
+    const auto other = AtomicFolder::Create(Path("model-2"));
     if (half && other) std::ofstream(half->path() + "/half") << "written";
     // Between the exchange of the two folders and the end of the one before.
     fs::rename(Path("old"), Path("model.1-2.tmp"));
@@ -173,7 +173,7 @@ TEST_F(OwnedFolderTest, RemovesWhatKilledProcessesHaveLeft) {
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_EQ(status, 0);
-  const auto at_work = WholeFolder::Create(Path("model"));
+  const auto at_work = AtomicFolder::Create(Path("model"));
   ASSERT_TRUE(at_work);
   // A file of another program.
   Write("model.12.tmp/mine", "kept");

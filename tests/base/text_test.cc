@@ -7,25 +7,25 @@
 namespace ddprun {
 namespace {
 
-TEST(Printable, DropsWhatATerminalWouldObey) {
-  EXPECT_EQ(Printable("\x1b[1;31mred\x1b[0m"), "red");
-  EXPECT_EQ(Printable("\x1b]0;a title\atext"), "text");
-  EXPECT_EQ(Printable("\x1b]52;c;aGk=\x1b\\text"), "text");
-  EXPECT_EQ(Printable("\x1b(Btext\x1b"), "text");
-  EXPECT_EQ(Printable("\x1b]0;without an end\nnext"), "0;without an end\nnext");
+TEST(MakePrintable, DropsWhatATerminalWouldObey) {
+  EXPECT_EQ(MakePrintable("\x1b[1;31mred\x1b[0m"), "red");
+  EXPECT_EQ(MakePrintable("\x1b]0;a title\atext"), "text");
+  EXPECT_EQ(MakePrintable("\x1b]52;c;aGk=\x1b\\text"), "text");
+  EXPECT_EQ(MakePrintable("\x1b(Btext\x1b"), "text");
+  EXPECT_EQ(MakePrintable("\x1b]0;without an end\nnext"), "0;without an end\nnext");
 }
 
-TEST(Printable, ShowsOtherControlCharactersAsQuestionMarks) {
-  EXPECT_EQ(Printable(std::string("a\0b\x07\x7f\xC2\x9B"
-                                  "c",
-                                  8)),
+TEST(MakePrintable, ShowsOtherControlCharactersAsQuestionMarks) {
+  EXPECT_EQ(MakePrintable(std::string("a\0b\x07\x7f\xC2\x9B"
+                                      "c",
+                                      8)),
             "a?b???c");
-  EXPECT_EQ(Printable("\rover"), "?over");
+  EXPECT_EQ(MakePrintable("\rover"), "?over");
 }
 
-TEST(Printable, KeepsTabsLinesAndUtf8) {
+TEST(MakePrintable, KeepsTabsLinesAndUtf8) {
   const std::string text = "a\tb\n\xC3\xA9 \xC2\xA0 \xE2\x94\x80";
-  EXPECT_EQ(Printable(text), text);
+  EXPECT_EQ(MakePrintable(text), text);
 }
 
 TEST(StackFrame, IsALineOfLibTorchsStack) {
@@ -53,11 +53,11 @@ TEST(SplitAt, GivesEmptyPartsToo) {
   EXPECT_EQ(SplitAt("", ','), std::vector<std::string_view>{""});
 }
 
-TEST(ShellQuoted, QuotesOnlyWhatAShellWouldTakeApart) {
-  EXPECT_EQ(ShellQuoted("runs/toy-2_a.b"), "runs/toy-2_a.b");
-  EXPECT_EQ(ShellQuoted("my run"), "'my run'");
-  EXPECT_EQ(ShellQuoted("$it's"), "'$it'\\''s'");
-  EXPECT_EQ(ShellQuoted(""), "''");
+TEST(QuoteForShell, QuotesOnlyWhatAShellWouldTakeApart) {
+  EXPECT_EQ(QuoteForShell("runs/toy-2_a.b"), "runs/toy-2_a.b");
+  EXPECT_EQ(QuoteForShell("my run"), "'my run'");
+  EXPECT_EQ(QuoteForShell("$it's"), "'$it'\\''s'");
+  EXPECT_EQ(QuoteForShell(""), "''");
 }
 
 }  // namespace

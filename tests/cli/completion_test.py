@@ -15,7 +15,7 @@ def printed(*args):
 
 
 def bash_complete(line):
-    """What bash offers with the cursor at the end of the line."""
+    """Returns the completions that bash offers with the cursor at the end of the line."""
     # As bash splits with "=" in COMP_WORDBREAKS.
     words = line.replace("=", " = ").split(" ")
     words = [word for word in words[:-1] if word] + [words[-1]]

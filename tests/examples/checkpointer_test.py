@@ -51,7 +51,7 @@ class Checkpointer(unittest.TestCase):
 
     @staticmethod
     def rest(job):
-        """What it prints after the first line, which communicate() loses where it came with it."""
+        """Returns the output after the first line, which communicate() loses if it came with it."""
         out = job.stdout.read()
         job.communicate(timeout=100)
         return out

@@ -36,7 +36,7 @@ def read_waves():
 
 
 def validation_rows(size, count):
-    """Those that a validation_fraction sets aside: at equal distances."""
+    """Returns the rows that a validation_fraction sets aside: at equal distances."""
     return [i for i in range(size) if (i + 1) * count // size > i * count // size]
 
 

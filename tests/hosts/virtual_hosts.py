@@ -112,7 +112,7 @@ class Host:
         return Process(self.argv(*argv, cwd=cwd), **options)
 
     def run(self, *argv, cwd="/", **options):
-        """What a command that must succeed prints."""
+        """Runs a command that must succeed, and returns its output."""
         done = subprocess.run(self.argv(*argv, cwd=cwd), capture_output=True, text=True,
                               check=False, **options)
         if done.returncode != 0:

@@ -22,7 +22,7 @@ class ToySubcommand : public testing::Test {
  protected:
   ToySubcommand() { rows_.push_back({"toy", "NAME", "plays with a toy", RunToy}); }
 
-  // What ddprun writes on standard output.
+  // Runs ddprun and returns what it writes on standard output.
   std::string Run(const std::vector<std::string>& args, int code) {
     testing::internal::CaptureStdout();
     EXPECT_EQ(launcher::Run(args, rows_), code);

@@ -1,5 +1,5 @@
-"""What an agent does between its workers' ends: it stops and goes on, renews its template, notes
-where the others stood, and tells its parent."""
+"""The agent between its workers' ends: it stops and continues, renews its template, notes what the
+other workers were doing, and informs its parent."""
 
 import json
 import os

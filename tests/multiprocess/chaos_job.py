@@ -204,7 +204,7 @@ class ChaosJob(harness.LauncherTest):
         return pids[0 if plan.victim == "worker" else 1] if pids else None
 
     def remember_everyone(self):
-        """What the workers have written so far, for the search afterwards."""
+        """Keeps the pids that the workers have written so far, for the search afterwards."""
         for name in os.listdir(self.path("pids")):
             words = read_bytes(self.path("pids/" + name)).split()
             if name.endswith(".tmp") or len(words) != 3:
@@ -220,7 +220,7 @@ class ChaosJob(harness.LauncherTest):
         fields = stat_fields(pid)
         return fields is not None and fields[0] not in "ZX" and fields[19] == self.known[pid]
 
-    # What happens.
+    # The events of a plan.
 
     def hit(self, plan):
         """Returns the victim's pid; None if it had gone before."""
@@ -283,7 +283,7 @@ class ChaosJob(harness.LauncherTest):
         except AssertionError as error:
             self.fail(f"{error}: {self.everything(plan)}")
 
-    # What has to be true afterwards.
+    # The checks after them.
 
     def check(self, plan, victim):
         codes = [job.returncode for job in self.nodes]

@@ -4,7 +4,7 @@ import dataclasses
 import random
 import signal
 
-# What runs as a worker: a shell, Python with helpers and shared memory, a shell forked by the
+# The kinds of workers: a shell, Python with helpers and shared memory, a shell forked by the
 # template that stands in for ddp-trainer, ddp-trainer itself.
 KINDS = ("shell", "python", "template", "trainer")
 VICTIMS = ("agent", "guard", "template", "worker", "child")

@@ -1,4 +1,4 @@
-"""What the harness takes for left behind, and what for another program's."""
+"""The harness finds what a test has left behind, and leaves other programs alone."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What ddprun says and writes when a job has ended: the report on standard error and its twin."""
+"""The report when a job has ended: on standard error, and its twin in a file."""
 
 import json
 import os
@@ -21,7 +21,8 @@ TYPES = {
 
 
 def violations(value, schema, root, path="report"):
-    """What of the JSON Schema, as far as ours goes, the value breaks; unknown fields too."""
+    """Returns how the value breaks the JSON Schema, of which it knows what ours uses, and unknown
+    fields."""
     if "$ref" in schema:
         return violations(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root, path)
     if "const" in schema or "enum" in schema:

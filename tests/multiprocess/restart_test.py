@@ -1,4 +1,4 @@
-"""What happens between a failure and the attempt that follows it."""
+"""The time between a failure and the attempt that follows it."""
 
 import json
 import os

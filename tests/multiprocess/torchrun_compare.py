@@ -138,7 +138,7 @@ class CompareTest(harness.LauncherTest):
         return jobs
 
     def dumps(self, launcher, name="dump"):
-        """What the workers of DUMP wrote: {"rank.attempt": value}."""
+        """Returns what the workers of DUMP wrote: {"rank.attempt": value}."""
         found = {}
         for path in glob.glob(self.of(launcher, f"{name}.*.json")):
             with open(path) as file:

@@ -7,7 +7,7 @@ import subprocess
 import harness
 import torchrun_compare
 
-# What only ddprun gives its workers.
+# Variables that only ddprun gives its workers.
 OURS = {
     "DDPRUN_FLIGHT_RECORDER_FD",
     "DDPRUN_JOB_ID",

@@ -1,4 +1,4 @@
-"""What is run: the command line is read alike and workers get the same program and arguments."""
+"""Both launchers read the command line alike, and workers get the same program and arguments."""
 
 import os
 import re
@@ -24,7 +24,7 @@ class TargetTest(torchrun_compare.CompareTest):
         self.worker = self.script("worker.py", torchrun_compare.DUMP)
 
     def dumped(self, launcher, *leave_out):
-        """What each worker was given, without its environment."""
+        """Returns what each worker was given, without its environment."""
         return {
             rank: {
                 name: self.plain(launcher, str(part))

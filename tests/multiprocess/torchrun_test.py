@@ -7,7 +7,7 @@ import sys
 
 import harness
 
-# What differs by design: paths, ports and processes of the run, and what only ddprun has.
+# Variables that differ by design: paths, ports and processes of the run, and ddprun's own.
 VARYING = {"MASTER_PORT", "TORCHELASTIC_ERROR_FILE"}
 OURS = {
     "DDPRUN_FLIGHT_RECORDER_FD",
@@ -46,7 +46,7 @@ dist.destroy_process_group()
 
 class Torchrun(harness.LauncherTest):
     def run_both(self, script, *args, flags=("--nproc_per_node=2",)):
-        """What each launcher's workers wrote: {launcher: [text of rank 0, ...]}."""
+        """Returns what each launcher's workers wrote: {launcher: [text of rank 0, ...]}."""
         torchrun = os.path.join(os.path.dirname(sys.executable), "torchrun")
         env = {"PYTHON_EXEC": sys.executable}
         path = self.script("worker.py", script)

@@ -53,7 +53,7 @@ class Client:
         self.socket.sendall(b"\x00" + struct.pack("<I", 0x3C85F7CE))
 
     def exchange(self, request, nonce):
-        """What came back; None when the server closed the connection."""
+        """Sends the request and returns the reply; None if the server closed the connection."""
         mark = struct.pack("<I", nonce)
         received = b""
         try:

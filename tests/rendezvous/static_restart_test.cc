@@ -176,7 +176,7 @@ TEST_F(StaticRestartTest, AStrangerThatWaitsAsANodeDoesAndGoesIsNoLostNode) {
 TEST_F(StaticRestartTest, NextToTorchrunARestartIsTheEndOfTheJob) {
   Start(Options(3, 0));
   Start(Options(3, 1));
-  // What torchrun's agent does.
+  // Sends the requests of torchrun's agent.
   StoreConnection torchrun(io_, {"127.0.0.1", port_}, Soon());
   Request info;
   info.op = Op::kSet;

@@ -13,7 +13,7 @@ HELPER = re.compile(r'\b(\w+)\([^()]*\b(?:std::string(?:_view)?|const char\*) pa
 
 
 def arguments(text, opening):
-    """What stands between the parenthesis at `opening` and the one that closes it."""
+    """Returns the text between the parenthesis at `opening` and the one that closes it."""
     depth = 0
     for part in re.finditer(r'"(?:[^"\\]|\\.)*"|[()]', text[opening:]):
         depth += {"(": 1, ")": -1}.get(part[0], 0)

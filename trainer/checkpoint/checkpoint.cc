@@ -33,7 +33,7 @@ Status CheckFile(const std::string& folder, const FileSum& file, bool checksum) 
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!fd.valid() || ::fstat(fd.get(), &status) != 0) {
-    if (!IsAbsence(errno)) return UnreadableCheckpoint(path, errno);
+    if (!IsMissingFile(errno)) return UnreadableCheckpoint(path, errno);
     return broken(errno == ENOENT ? "it is missing" : ErrnoText(errno));
   }
   if (!S_ISREG(status.st_mode)) return broken("it is no regular file");
@@ -72,7 +72,7 @@ void ReadShared(const SafetensorsFile& file,
     file.ReadBytes(piece.name, run.from * bytes, to + run.to * bytes,
                    static_cast<size_t>(run.length * bytes));
   };
-  EachShared(piece_runs, part_runs, [&](int64_t from, int64_t target, int64_t length) {
+  ForEachShared(piece_runs, part_runs, [&](int64_t from, int64_t target, int64_t length) {
     if (from != run.from + run.length || target != run.to + run.length) {
       read();
       run = {from, target, 0};
@@ -226,7 +226,7 @@ void Checkpoint::ReadInto(const StateTensor& part) const {
   const at::NoGradGuard no_grad;
   const CheckpointTensor* stored = Find(part.name);
   if (stored == nullptr) throw NoTensor(path_, part.name);
-  at::Tensor target = WithinWhole(part);
+  at::Tensor target = WithoutPadding(part);
   if (target.numel() == 0) return;
   if (target.scalar_type() != stored->dtype || part.global_shape != stored->shape ||
       !IsWithin({.offset = part.offset, .shape = target.sizes().vec(), .flat = part.flat},

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/owned_folder.h"
-#include "base/whole_file.h"
 #include "trainer/checkpoint/commit.h"
 
 namespace ddprun::trainer {
@@ -51,7 +51,7 @@ Result<std::vector<Found>> FindSteps(const std::string& folder) {
     std::optional<StepName> name = ParseStepName(entry->path().filename().string());
     if (name) found.push_back({entry->path().string(), *std::move(name)});
   }
-  if (error && !IsAbsence(error.value())) return UnreadableCheckpoint(folder, error.value());
+  if (error && !IsMissingFile(error.value())) return UnreadableCheckpoint(folder, error.value());
   return found;
 }
 
@@ -103,14 +103,14 @@ Result<NewestCheckpoint> OpenNewest(const std::string& folder, Verify verify, in
       break;
     }
     if (!IsDamage(opened.error())) return opened.error();
-    newest.passed_over.push_back(std::move(opened).error());
+    newest.skipped.push_back(std::move(opened).error());
   }
   return newest;
 }
 
-std::vector<StoredCheckpoint> Surplus(std::span<const StoredCheckpoint> stored,
-                                      int64_t committed,
-                                      const Retention& retention) {
+std::vector<StoredCheckpoint> FindSurplus(std::span<const StoredCheckpoint> stored,
+                                          int64_t committed,
+                                          const Retention& retention) {
   if (retention.newest == 0) return {};
   std::vector<StoredCheckpoint> reached(stored.begin(), stored.end());
   std::erase_if(reached, [&](const StoredCheckpoint& item) { return item.step > committed; });
@@ -138,18 +138,18 @@ Status RemoveUnfinished(const std::string& folder, int64_t step, const std::stri
   for (const Found& item : found) {
     if (!item.name.rest.starts_with(kUnfinished) || item.name.step > step) continue;
     // Skips entries that this program has not written.
-    if (item.path == keep || !CheckOwn(item.path, IsCheckpointFile).ok()) continue;
-    DDPRUN_TRY(RemoveOwn(item.path, IsCheckpointFile));
+    if (item.path == keep || !CheckOnlyOwnEntries(item.path, IsCheckpointFile).ok()) continue;
+    DDPRUN_TRY(RemoveOwnFolder(item.path, IsCheckpointFile));
   }
   return {};
 }
 
 Status RemoveCheckpoint(const std::string& path) {
-  DDPRUN_TRY(CheckOwn(path, IsCheckpointFile));
+  DDPRUN_TRY(CheckOnlyOwnEntries(path, IsCheckpointFile));
   // Renames it first, so that a half deleted folder does not have the name of a checkpoint.
   const std::string doomed = path + std::string(kUnfinished) + "deleted";
   DDPRUN_TRY(Rename(path, doomed));
-  return RemoveOwn(doomed, IsCheckpointFile);
+  return RemoveOwnFolder(doomed, IsCheckpointFile);
 }
 
 Status PrepareCheckpointFolder(const std::string& folder, int64_t step) {

@@ -25,7 +25,7 @@ Result<std::vector<StoredCheckpoint>> ListCheckpoints(const std::string& folder)
 
 struct NewestCheckpoint {
   std::optional<Checkpoint> checkpoint = {};
-  std::vector<Error> passed_over = {};  // why newer checkpoints were not taken
+  std::vector<Error> skipped = {};  // why newer checkpoints were not taken
 };
 // Opens the newest checkpoint with a step below `before` that is undamaged, as far as `verify`
 // checks. If several processes resume from it, one calls this function and the others open its path
@@ -45,9 +45,9 @@ struct Retention {
 // Returns which of `stored` (in any order) to delete after the commit of step `committed`, which is
 // one of them. Keeps this step and later ones, because the run has not reached these yet. Of equal
 // scores the newer is better; NaN counts as no score.
-std::vector<StoredCheckpoint> Surplus(std::span<const StoredCheckpoint> stored,
-                                      int64_t committed,
-                                      const Retention& retention);
+std::vector<StoredCheckpoint> FindSurplus(std::span<const StoredCheckpoint> stored,
+                                          int64_t committed,
+                                          const Retention& retention);
 
 // Prepares the folder at the start of a run that resumes from `step` (0: a new run), on one rank,
 // before any save. Removes unfinished saves of earlier attempts. Renames checkpoints of later

@@ -78,7 +78,7 @@ Error UnreadableCheckpoint(const std::string& file, int error_number) {
                .page = "unreadable-checkpoint"};
 }
 
-bool IsAbsence(int error_number) {
+bool IsMissingFile(int error_number) {
   return error_number == ENOENT || error_number == ENOTDIR || error_number == EISDIR ||
          error_number == ENXIO;
 }
@@ -138,7 +138,7 @@ Result<Commit> ReadCommit(const std::string& folder) {
   const std::optional<std::string> text = ReadSmallFile(path);
   if (!text) {
     const int error_number = errno;
-    if (!IsAbsence(error_number)) return UnreadableCheckpoint(path, error_number);
+    if (!IsMissingFile(error_number)) return UnreadableCheckpoint(path, error_number);
     return Error{.code = Code::kNoCheckpoint,
                  .title = "NOT A CHECKPOINT",
                  .where = folder,

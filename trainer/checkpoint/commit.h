@@ -53,7 +53,7 @@ Error BrokenCheckpoint(const std::string& file, const std::string& what);
 Error UnreadableCheckpoint(const std::string& file, int error_number);
 
 // Returns whether an errno means that there is no such file, not that it could not be read.
-bool IsAbsence(int error_number);
+bool IsMissingFile(int error_number);
 
 // Reads a small file. Returns nullopt, and sets errno, if it cannot be read.
 std::optional<std::string> ReadSmallFile(const std::string& path);

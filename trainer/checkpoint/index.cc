@@ -130,7 +130,7 @@ TensorTable TableOf(const StateDict& state,
                     const std::string& file) {
   TensorTable table{.numbers = state.numbers};
   const std::span<const StateTensor> tensors = state.tensors;
-  const std::vector<size_t> first = FirstOfTied(tensors);
+  const std::vector<size_t> first = FindFirstOfTied(tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const StateTensor& tensor = tensors[i];
     if (first[i] != i) {

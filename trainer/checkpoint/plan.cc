@@ -21,7 +21,7 @@ at::Tensor RowsOf(const StateTensor& tensor, const PlannedPiece& piece) {
   return tensor.tensor.narrow(0, piece.begin, piece.end - piece.begin);
 }
 
-std::vector<size_t> FirstOfTied(std::span<const StateTensor> tensors) {
+std::vector<size_t> FindFirstOfTied(std::span<const StateTensor> tensors) {
   using Sizes = std::vector<int64_t>;
   using Memory = std::tuple<const void*, at::ScalarType, Sizes, Sizes, Sizes, Sizes>;
   std::vector<size_t> first(tensors.size());
@@ -40,10 +40,10 @@ std::vector<size_t> FirstOfTied(std::span<const StateTensor> tensors) {
 }
 
 std::vector<PlannedPiece> PlanShard(std::span<const StateTensor> tensors, RankPart part) {
-  const std::vector<size_t> first = FirstOfTied(tensors);
+  const std::vector<size_t> first = FindFirstOfTied(tensors);
   std::vector<PlannedPiece> pieces;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    const at::Tensor own = WithinWhole(tensors[i]);
+    const at::Tensor own = WithoutPadding(tensors[i]);
     if (first[i] != i || own.numel() == 0) continue;
     const RankPart& replicas = tensors[i].replicas.size > 0 ? tensors[i].replicas : part;
     const int64_t rows = own.dim() == 0 ? 1 : own.size(0);

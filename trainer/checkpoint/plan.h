@@ -28,7 +28,7 @@ struct PlannedPiece {
 std::vector<PlannedPiece> PlanShard(std::span<const StateTensor> tensors, RankPart part);
 
 // Returns for each tensor the place of the first one with its memory (usually its own place).
-std::vector<size_t> FirstOfTied(std::span<const StateTensor> tensors);
+std::vector<size_t> FindFirstOfTied(std::span<const StateTensor> tensors);
 
 // Returns the rows of `piece` in the tensor.
 at::Tensor RowsOf(const StateTensor& tensor, const PlannedPiece& piece);

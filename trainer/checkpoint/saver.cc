@@ -113,8 +113,8 @@ class BackgroundSaver::Impl {
       of_device = of_device || !rows.is_cpu();
     }
     buffer_.Reserve(bytes, of_device);
-    stop_touching_ = false;
-    Start([this] { buffer_.Touch(stop_touching_); });
+    stop_allocating_ = false;
+    Start([this] { buffer_.AllocatePages(stop_allocating_); });
   }
 
  private:
@@ -178,13 +178,13 @@ class BackgroundSaver::Impl {
   void Fail(Error error) {
     const bool committed = !outcome_.path.empty();
     const bool named = !writing_.request.attempt.empty();
-    if (named && !committed) GiveUpCheckpoint(writing_, error);
+    if (named && !committed) AbandonShard(writing_, error);
     outcome_.error = std::move(error);
     outcome_.seconds = SecondsSince(begin_);
   }
 
   void Join() {
-    stop_touching_ = true;
+    stop_allocating_ = true;
     if (thread_.joinable()) thread_.join();
   }
   // Waits for what is under way, and keeps its outcome.
@@ -207,11 +207,11 @@ class BackgroundSaver::Impl {
   SaverClock::time_point begin_ = {};
   StateDict state_;
   std::optional<ShardCopy> copy_;
-  Writing writing_;
+  PreparedShard writing_;
   SaveOutcome outcome_;
   double stall_seconds_ = 0;
 
-  std::atomic<bool> stop_touching_ = false;
+  std::atomic<bool> stop_allocating_ = false;
   std::atomic<bool> abandoned_ = false;
   std::atomic<bool> done_ = false;
   std::thread thread_;
@@ -227,7 +227,7 @@ void BackgroundSaver::Begin(StateDict state, SaveRequest request) {
 double BackgroundSaver::WaitForCopy() {
   return impl_->Wait([](ShardCopy& copy) {
     copy.Finish();
-    copy.LetStreamWait();
+    copy.MakeStreamWait();
   });
 }
 double BackgroundSaver::WaitForCopyOf(std::span<const at::Tensor> tensors) {
@@ -235,7 +235,7 @@ double BackgroundSaver::WaitForCopyOf(std::span<const at::Tensor> tensors) {
     copy.Finish(tensors);
     // Not for what is on the host: the device's copies would hold up all that it computes.
     const auto on_device = [](const at::Tensor& tensor) { return !tensor.is_cpu(); };
-    if (std::ranges::any_of(tensors, on_device)) copy.LetStreamWait();
+    if (std::ranges::any_of(tensors, on_device)) copy.MakeStreamWait();
   });
 }
 bool BackgroundSaver::busy() const {

@@ -54,7 +54,7 @@ bool Meet(std::string_view a, std::string_view b) {
 
 void HostBuffer::Reserve(size_t bytes, bool of_device) {
   if (bytes <= size_) return;
-  GiveBack();
+  Free();
   void* memory = of_device && pinned_.take != nullptr ? pinned_.take(bytes) : nullptr;
   is_pinned_ = memory != nullptr;
   if (!is_pinned_) memory = MapPages(bytes);
@@ -62,7 +62,7 @@ void HostBuffer::Reserve(size_t bytes, bool of_device) {
   size_ = bytes;
 }
 
-void HostBuffer::GiveBack() {
+void HostBuffer::Free() {
   char* const memory = std::exchange(data_, nullptr);
   const size_t bytes = std::exchange(size_, 0);
   if (memory == nullptr) return;
@@ -74,7 +74,7 @@ void HostBuffer::GiveBack() {
   }
 }
 
-void HostBuffer::Touch(const std::atomic<bool>& stop) {
+void HostBuffer::AllocatePages(const std::atomic<bool>& stop) {
   constexpr size_t kPage = 4096;
   for (size_t at = 0; at < size_ && !stop; at += kPage) data_[at] = 0;
 }
@@ -126,7 +126,7 @@ void ShardCopy::CopyFromDevice(c10::Device device,
   copied_->record(copies);
 }
 
-void ShardCopy::LetStreamWait() const {
+void ShardCopy::MakeStreamWait() const {
   if (!copied_) return;
   const c10::impl::VirtualGuardImpl streams(copied_->device_type());
   copied_->block(streams.getStream(copied_->device()));

@@ -25,7 +25,7 @@ namespace ddprun::trainer {
 class HostBuffer {
  public:
   explicit HostBuffer(const PinnedMemory& pinned = {}) : pinned_(pinned) {}
-  ~HostBuffer() { GiveBack(); }
+  ~HostBuffer() { Free(); }
   HostBuffer(const HostBuffer&) = delete;
   HostBuffer& operator=(const HostBuffer&) = delete;
 
@@ -33,11 +33,11 @@ class HostBuffer {
   // is so much of that.
   void Reserve(size_t bytes, bool of_device);
   // Has the system give the pages now, which costs more than to fill them later; until `stop`.
-  void Touch(const std::atomic<bool>& stop);
+  void AllocatePages(const std::atomic<bool>& stop);
   char* data() { return data_; }
 
  private:
-  void GiveBack();
+  void Free();
 
   const PinnedMemory pinned_;
   char* data_ = nullptr;
@@ -64,7 +64,7 @@ class ShardCopy {
   // The same for what shares memory with these tensors.
   void Finish(std::span<const at::Tensor> tensors);
   // Has the current stream's later work come after the device's copies; the host waits for nothing.
-  void LetStreamWait() const;
+  void MakeStreamWait() const;
   // Waits for the device's copies. Throws the device's errors.
   void WaitForDevice();
   // After Finish(): what a tensor's copy() threw; empty: nothing.

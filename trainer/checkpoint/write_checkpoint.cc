@@ -13,9 +13,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/atomic_file.h"
 #include "base/owned_folder.h"
 #include "base/unique_fd.h"
-#include "base/whole_file.h"
 #include "trainer/checkpoint/commit.h"
 #include "trainer/checkpoint/crc32c.h"
 
@@ -78,12 +78,12 @@ std::string RecordPath(const std::string& folder, int64_t rank) {
 }
 
 Status LeaveRecord(const std::string& folder, int64_t rank, const ShardRecord& record) {
-  return WriteWholeFile(RecordPath(folder, rank), RecordText(record), Durability::kUnsynced);
+  return WriteFileAtomically(RecordPath(folder, rank), RecordText(record), Durability::kUnsynced);
 }
 
 class CheckpointWriter {
  public:
-  CheckpointWriter(const Writing& writing, const std::atomic<bool>& abandoned)
+  CheckpointWriter(const PreparedShard& writing, const std::atomic<bool>& abandoned)
       : writing_(writing),
         abandoned_(abandoned),
         path_(CheckpointPath(writing.options.folder, writing.request.step)),
@@ -105,7 +105,7 @@ class CheckpointWriter {
     const std::string path = RecordPath(temporary_, rank);
     const std::optional<std::string> text = ReadSmallFile(path);
     if (text) return ParseRecord(*text);
-    if (!IsAbsence(errno)) return NotSaved(path, "It cannot be read: " + ErrnoText(errno) + ".");
+    if (!IsMissingFile(errno)) return NotSaved(path, "It cannot be read: " + ErrnoText(errno) + ".");
     return std::optional<ShardRecord>();
   }
 
@@ -188,7 +188,7 @@ class CheckpointWriter {
     });
   }
 
-  const Writing& writing_;
+  const PreparedShard& writing_;
   const std::atomic<bool>& abandoned_;
   const std::string path_;
   const std::string temporary_;
@@ -227,7 +227,7 @@ std::string UnfinishedPath(const SaverOptions& options, const SaveRequest& reque
   return CheckpointPath(options.folder, request.step) + ".tmp-" + request.attempt;
 }
 
-Status WriteCheckpoint(const Writing& writing,
+Status WriteCheckpoint(const PreparedShard& writing,
                        const std::atomic<bool>& abandoned,
                        SaveOutcome& outcome) {
   const SaverOptions& options = writing.options;
@@ -247,17 +247,17 @@ Status WriteCheckpoint(const Writing& writing,
   note(PointTo(outcome.path, options.folder));
   const Result<std::vector<StoredCheckpoint>> stored = ListCheckpoints(options.folder);
   if (!stored) return note(stored.error()), Status();
-  for (const StoredCheckpoint& old : Surplus(*stored, step, options.retention)) {
+  for (const StoredCheckpoint& old : FindSurplus(*stored, step, options.retention)) {
     note(RemoveCheckpoint(old.path));
   }
   return {};
 }
 
-void GiveUpCheckpoint(const Writing& writing, const Error& error) {
+void AbandonShard(const PreparedShard& writing, const Error& error) {
   const SaverOptions& options = writing.options;
   const std::string folder = UnfinishedPath(options, writing.request);
   if (options.part.size == 1) {
-    (void)RemoveOwn(folder, IsCheckpointFile);
+    (void)RemoveOwnFolder(folder, IsCheckpointFile);
     return;
   }
   (void)MakeFolder(options.folder);

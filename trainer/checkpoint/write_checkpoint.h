@@ -13,7 +13,7 @@
 
 namespace ddprun::trainer {
 
-struct Writing {
+struct PreparedShard {
   SaverOptions options;
   SaveRequest request;
   TensorTable table;  // of this rank
@@ -29,11 +29,11 @@ std::string UnfinishedPath(const SaverOptions& options, const SaveRequest& reque
 
 // Writes this rank's part and waits until rank 0 has committed. Sets path, bytes and the results of
 // the work after a commit in `outcome`. `abandoned`: stop waiting for other ranks.
-Status WriteCheckpoint(const Writing& writing,
+Status WriteCheckpoint(const PreparedShard& writing,
                        const std::atomic<bool>& abandoned,
                        SaveOutcome& outcome);
 // Gives up this rank's part after any failure, even one before WriteCheckpoint(). The part is then
 // never taken for a checkpoint, and the other ranks find the error instead of its record.
-void GiveUpCheckpoint(const Writing& writing, const Error& error);
+void AbandonShard(const PreparedShard& writing, const Error& error);
 
 }  // namespace ddprun::trainer

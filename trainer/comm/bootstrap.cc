@@ -41,7 +41,7 @@ Result<StorePtr> ConnectStore(const Environment& environment,
   const bool has_memory =
       info.local_world_size == 1 || environment.Get("DDPRUN_NODE_MEMORY_FD").has_value();
   if (one_node && has_memory) return StorePtr();
-  if (!environment.Get("MASTER_ADDR") && UnderSrun(environment)) {
+  if (!environment.Get("MASTER_ADDR") && IsUnderSrun(environment)) {
     if (one_node) return StorePtr();
     return Error{.code = Code::kUsage,
                  .title = "NO STORE FOR SEVERAL NODES",

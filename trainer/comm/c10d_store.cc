@@ -29,12 +29,12 @@ Bytes BytesOf(const std::string& text) {
 }
 
 template <typename T>
-T Checked(Result<T> result) {
+T ValueOrThrowC10(Result<T> result) {
   if (!result.has_value()) ThrowC10(result.error());
   return *std::move(result);
 }
 
-void Checked(const Status& status) {
+void ValueOrThrowC10(const Status& status) {
   if (!status.ok()) ThrowC10(status.error());
 }
 
@@ -44,40 +44,44 @@ class C10dStore final : public c10d::Store {
       : Store(timeout), client_(std::move(client)) {}
 
   c10::intrusive_ptr<c10d::Store> clone() override {
-    return MakeC10dStore(Checked(rendezvous::TcpStore::Connect(client_->server(), Answered())),
-                         timeout_);
+    return MakeC10dStore(
+        ValueOrThrowC10(rendezvous::TcpStore::Connect(client_->server(), AnswerDeadline())),
+        timeout_);
   }
 
   void set(const std::string& key, const Bytes& value) override {
-    Checked(client_->Set(key, TextOf(value), Answered()));
+    ValueOrThrowC10(client_->Set(key, TextOf(value), AnswerDeadline()));
   }
   Bytes compareSet(const std::string& key, const Bytes& expected, const Bytes& desired) override {
-    return BytesOf(
-        Checked(client_->CompareSet(key, TextOf(expected), TextOf(desired), Answered())));
+    return BytesOf(ValueOrThrowC10(
+        client_->CompareSet(key, TextOf(expected), TextOf(desired), AnswerDeadline())));
   }
   Bytes get(const std::string& key) override {
-    return BytesOf(Checked(client_->Get(key, DeadlineAfter(timeout_))));
+    return BytesOf(ValueOrThrowC10(client_->Get(key, DeadlineAfter(timeout_))));
   }
   int64_t add(const std::string& key, int64_t value) override {
-    return Checked(client_->Add(key, value, Answered()));
+    return ValueOrThrowC10(client_->Add(key, value, AnswerDeadline()));
   }
   bool deleteKey(const std::string& key) override {
-    return Checked(client_->Delete(key, Answered()));
+    return ValueOrThrowC10(client_->Delete(key, AnswerDeadline()));
   }
-  bool check(const Keys& keys) override { return Checked(client_->Check(keys, Answered())); }
-  int64_t getNumKeys() override { return Checked(client_->NumKeys(Answered())); }
+  bool check(const Keys& keys) override {
+    return ValueOrThrowC10(client_->Check(keys, AnswerDeadline()));
+  }
+  int64_t getNumKeys() override { return ValueOrThrowC10(client_->NumKeys(AnswerDeadline())); }
   void wait(const Keys& keys) override { wait(keys, timeout_); }
   void wait(const Keys& keys, const milliseconds& timeout) override {
-    Checked(client_->Wait(keys, DeadlineAfter(timeout)));
+    ValueOrThrowC10(client_->Wait(keys, DeadlineAfter(timeout)));
   }
 
   bool hasExtendedApi() const override { return true; }
   void append(const std::string& key, const Bytes& value) override {
-    Checked(client_->Append(key, TextOf(value), Answered()));
+    ValueOrThrowC10(client_->Append(key, TextOf(value), AnswerDeadline()));
   }
   std::vector<Bytes> multiGet(const Keys& keys) override {
     std::vector<Bytes> values;
-    for (const std::string& value : Checked(client_->MultiGet(keys, DeadlineAfter(timeout_)))) {
+    for (const std::string& value :
+         ValueOrThrowC10(client_->MultiGet(keys, DeadlineAfter(timeout_)))) {
       values.push_back(BytesOf(value));
     }
     return values;
@@ -87,22 +91,22 @@ class C10dStore final : public c10d::Store {
                 values.size(), " values");
     Keys texts;
     for (const Bytes& value : values) texts.push_back(TextOf(value));
-    Checked(client_->MultiSet(keys, texts, Answered()));
+    ValueOrThrowC10(client_->MultiSet(keys, texts, AnswerDeadline()));
   }
   void queuePush(const std::string& key, const Bytes& value) override {
-    Checked(client_->QueuePush(key, TextOf(value), Answered()));
+    ValueOrThrowC10(client_->QueuePush(key, TextOf(value), AnswerDeadline()));
   }
   Bytes queuePop(const std::string& key, bool block) override {
-    const auto element =
-        Checked(client_->QueuePop(key, block, block ? DeadlineAfter(timeout_) : Answered()));
+    const auto element = ValueOrThrowC10(
+        client_->QueuePop(key, block, block ? DeadlineAfter(timeout_) : AnswerDeadline()));
     if (!element) C10_THROW_ERROR(DistQueueEmptyError, "queue " + key + " is empty");
     return BytesOf(*element);
   }
   int64_t queueLen(const std::string& key) override {
-    return Checked(client_->QueueLength(key, Answered()));
+    return ValueOrThrowC10(client_->QueueLength(key, AnswerDeadline()));
   }
   Keys listKeys() override {
-    Keys keys = Checked(client_->ListKeys(Answered()));
+    Keys keys = ValueOrThrowC10(client_->ListKeys(AnswerDeadline()));
     for (std::string& key : keys) {
       if (key.starts_with('/')) key.erase(0, 1);
     }
@@ -112,7 +116,7 @@ class C10dStore final : public c10d::Store {
  private:
   // Returns the deadline of calls that do not wait for other processes. They do not use the timeout
   // of waits, because a short one would cut them off in the middle of a message.
-  static Deadline Answered() { return DeadlineAfter(kDefaultTimeout); }
+  static Deadline AnswerDeadline() { return DeadlineAfter(kDefaultTimeout); }
 
   const std::unique_ptr<rendezvous::TcpStore> client_;
 };

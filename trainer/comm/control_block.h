@@ -44,7 +44,7 @@ struct ControlBlock {
   char failure[kPackedErrorBytes];
   // In the first rank's block only: how many ranks have left this generation.
   std::atomic<int> left;
-  int born;                    // the generation of this rank's heap; set before `arrived`
+  int heap_generation;         // the generation of this rank's heap; set before `arrived`
   std::atomic<bool> given_up;  // this rank comes to no later meeting of this generation
   // Stream pieces that this rank has filled or emptied (NodeGroup::Stream).
   alignas(64) std::atomic<uint32_t> passed;

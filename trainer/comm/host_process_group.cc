@@ -71,7 +71,7 @@ void HostProcessGroup::abort() {
 void HostProcessGroup::CheckRanks() const {
   const std::optional<int> generation = core_->AllRanksGeneration();
   if (core_->recorder == nullptr || core_->placement.nodes() > 1 || !generation) return;
-  const std::vector<LostWorker> lost = core_->recorder->LostIn(*generation);
+  const std::vector<LostWorker> lost = core_->recorder->LostWorkersSince(*generation);
   if (lost.empty()) return;
   throw Failure(RankLost(getRank(), lost.front().local_rank, "the end of what it had begun"));
 }
@@ -96,8 +96,8 @@ void HostProcessGroup::Renew() {
   core_->algorithm = before->algorithm.load();
 }
 
-void HostProcessGroup::FreePast() {
-  core_->region->FreePast();
+void HostProcessGroup::FreeOldGenerations() {
+  core_->region->FreeOldGenerations();
 }
 
 int HostProcessGroup::generation() const {

@@ -55,7 +55,7 @@ class HostProcessGroup : public TensorCollectives {
   // Cancels running operations and moves to the next generation, made by a lost rank's replacement.
   // Ranks may use tensors of this group until the first collective is done. On one node only.
   void Renew();
-  void FreePast();  // frees earlier generations; call it when no rank uses them
+  void FreeOldGenerations();  // frees earlier generations; call it when no rank uses them
   int generation() const;
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override;  // collectives begun so far

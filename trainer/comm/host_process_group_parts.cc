@@ -30,7 +30,7 @@ PartsInPlace PartsInPlace::Allocate(HostProcessGroup& group,
     return core.group.AllGather(&offset, offsets.data(), sizeof offset,
                                 core.Deadline(c10d::kUnsetTimeout));
   }));
-  std::byte* const data = ValueOrThrow(core.region->MapInARow(offsets, bytes));
+  std::byte* const data = ValueOrThrow(core.region->MapContiguously(offsets, bytes));
   const auto unmap = [data, row_bytes = bytes * offsets.size()](void*) {
     SharedRegion::Unmap(data, row_bytes);
   };

@@ -61,7 +61,7 @@ void MailboxWire::TakeOthers(std::deque<std::shared_ptr<Message>>& messages) {
     const Envelope envelope{.bytes = arrived->bytes,
                             .heap_offset = 0,
                             .tag = static_cast<int32_t>(arrived->tag & 0xffffffff)};
-    auto message = std::make_shared<Message>(Message{envelope, FromOfTag(arrived->tag)});
+    auto message = std::make_shared<Message>(Message{envelope, SenderOfTag(arrived->tag)});
     message->data.resize(arrived->bytes);
     message->transfer = wire_.transport->Take(*arrived, message->data.data());
     messages.push_back(std::move(message));

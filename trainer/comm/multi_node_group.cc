@@ -39,7 +39,7 @@ MultiNodeGroup::~MultiNodeGroup() {
   const auto send_on = [this] {  // another node may wait for messages of this rank
     if (link_ != nullptr) link_->Progress();
   };
-  if (inbox_ == nullptr || !AllHaveRead(send_on)) return;
+  if (inbox_ == nullptr || !WaitForReaders(send_on)) return;
   for (std::byte* inbox : {inbox_, old_inbox_}) {
     if (inbox != nullptr) region().Free(self(), inbox);
   }

@@ -97,8 +97,8 @@ Status NodeLink::Check(const NodeOperation& operation) {
   for (const auto& witness : witnesses_) {
     const Handle& heard = witness->receive;
     if (!heard->done.load(std::memory_order_acquire) || !heard->status.ok()) continue;
-    Error error = ReportedBy(placement_.NameOf(witness->rank),
-                             UnpackError({witness->failure.data(), heard->bytes}));
+    Error error = AddReporter(placement_.NameOf(witness->rank),
+                              UnpackError({witness->failure.data(), heard->bytes}));
     error.where = "rank " + std::to_string(placement_.NameOf(placement_.rank()));
     return error;
   }
@@ -132,7 +132,7 @@ Error NodeLink::TimedOut(const NodeOperation& operation) {
       list += (list.empty() ? "" : ", ") + std::to_string(placement_.NameOf(rank));
     }
   }
-  const std::string where = operation.recording.Whereabouts();
+  const std::string where = operation.recording.StepAndBucket();
   const std::string what = Describe(operation.header) + (where.empty() ? "" : " of " + where);
   return Error{
       .code = Code::kDeadlineExceeded,

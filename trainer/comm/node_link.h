@@ -31,7 +31,7 @@ enum class WireStream : uint8_t { kHeader, kFailure, kPartial, kResult, kBlocks,
 uint64_t WireTag(uint16_t group, WireStream stream, int from, uint32_t number);
 // The bits of a tag without `from` and `number`.
 inline constexpr uint64_t kWireStreamMask = ~uint64_t{0} << 48;
-inline int FromOfTag(uint64_t tag) {
+inline int SenderOfTag(uint64_t tag) {
   return static_cast<int>(tag >> 32 & 0xffff);
 }
 

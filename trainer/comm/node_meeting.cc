@@ -32,7 +32,7 @@ Error RankLost(int rank, int lost, const std::string& before) {
 
 NodeMeeting::NodeMeeting(SharedRegion& region, Options options)
     : region_(region), options_(std::move(options)) {
-  mine().born = region_.born();
+  mine().heap_generation = region_.heap_generation();
 }
 
 NodeMeeting::~NodeMeeting() {
@@ -131,7 +131,7 @@ Status NodeMeeting::MeetAndShare(const NodeOperation& operation, const Status& o
     const ControlBlock& other = region_.control(rank);
     if (other.failed_sequence != sequence_) continue;
     operation.recording.Fail();
-    Error error = ReportedBy(NameOf(rank), UnpackError({other.failure, other.failure_bytes}));
+    Error error = AddReporter(NameOf(rank), UnpackError({other.failure, other.failure_bytes}));
     error.where = "rank " + std::to_string(NameOf(options_.rank));
     return error;
   }
@@ -142,7 +142,7 @@ void NodeMeeting::EndReading() {
   mine().read.store(sequence_, std::memory_order_release);
 }
 
-bool NodeMeeting::AllHaveRead(const std::function<void()>& meanwhile) {
+bool NodeMeeting::WaitForReaders(const std::function<void()>& meanwhile) {
   if (mine().read.load(std::memory_order_relaxed) != sequence_) return false;
   const Clock::time_point deadline = Clock::now() + kReadingTime;
   for (int rank = 0; rank < size(); ++rank) {
@@ -177,7 +177,7 @@ Error NodeMeeting::TimedOut(const NodeOperation& operation) {
     std::string& list = here ? present : missing;
     list += (list.empty() ? "" : ", ") + std::to_string(NameOf(rank));
   }
-  const std::string where = operation.recording.Whereabouts();
+  const std::string where = operation.recording.StepAndBucket();
   return Error{.code = Code::kDeadlineExceeded,
                .title = "COLLECTIVE TIMED OUT",
                .where = "rank " + std::to_string(NameOf(options_.rank)),

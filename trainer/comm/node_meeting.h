@@ -81,7 +81,7 @@ class NodeMeeting {
   // Whether all ranks of the node have said so of the last operation: memory that they read may
   // then be freed. Waits a little for those that are about to, and calls `meanwhile` again and
   // again; false at once where this rank's operation has failed.
-  bool AllHaveRead(const std::function<void()>& meanwhile);
+  bool WaitForReaders(const std::function<void()>& meanwhile);
   // Of this rank and the one that errors call `name`.
   Error Mismatch(const OperationHeader& own, const OperationHeader& theirs, int name) const;
   Error Cancelled(const NodeOperation& operation);

@@ -43,7 +43,7 @@ Error UnpackError(std::string_view packed) {
   return error;
 }
 
-Error ReportedBy(int rank, Error error) {
+Error AddReporter(int rank, Error error) {
   const std::string intro = "Rank ";
   if (!error.what.starts_with(intro) || error.what.find(" reports:\n") == std::string::npos) {
     error.what = intro + std::to_string(rank) + " reports:\n" + error.what;

@@ -16,6 +16,6 @@ std::string PackError(const Error& error);
 Error UnpackError(std::string_view packed);
 
 // The error of another rank, as this one returns it.
-Error ReportedBy(int rank, Error error);
+Error AddReporter(int rank, Error error);
 
 }  // namespace ddprun::trainer

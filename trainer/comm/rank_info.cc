@@ -47,12 +47,12 @@ Result<RankInfo> RankInfoOfSrun(const Environment& environment) {
 
 }  // namespace
 
-bool UnderSrun(const Environment& environment) {
+bool IsUnderSrun(const Environment& environment) {
   return !environment.Get("RANK") && environment.Get("SLURM_STEP_ID").has_value();
 }
 
 Result<RankInfo> ReadRankInfo(const Environment& environment) {
-  if (UnderSrun(environment)) return RankInfoOfSrun(environment);
+  if (IsUnderSrun(environment)) return RankInfoOfSrun(environment);
   RankInfo info;
   DDPRUN_ASSIGN(const int64_t world, environment.GetInt("WORLD_SIZE", 1, 1, kMaxRanks));
   DDPRUN_ASSIGN(const int64_t rank, environment.GetInt("RANK", 0, 0, world - 1));

@@ -22,6 +22,6 @@ Result<RankInfo> ReadRankInfo(const Environment& environment);
 
 // Returns whether srun itself has started this process. SLURM_PROCID alone does not show it,
 // because a batch script has it, too; SLURM_STEP_ID does.
-bool UnderSrun(const Environment& environment);
+bool IsUnderSrun(const Environment& environment);
 
 }  // namespace ddprun::trainer

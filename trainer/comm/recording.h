@@ -20,7 +20,7 @@ class Recording {
   Recording& operator=(Recording&&) = delete;
   // Records the end of the collective, if Start() has recorded its start.
   ~Recording() {
-    if (recorder_ != nullptr && started_) recorder_->End(ticket_, well_);
+    if (recorder_ != nullptr && started_) recorder_->End(ticket_, succeeded_);
   }
 
   bool started() const { return started_; }
@@ -33,17 +33,17 @@ class Recording {
   void SetWaiting(bool waits) const {
     if (recorder_ != nullptr) recorder_->SetWaiting(ticket_, waits);
   }
-  void Fail() { well_ = false; }
-  // See FlightRecorder::Whereabouts.
-  std::string Whereabouts() const {
-    return recorder_ == nullptr ? "" : recorder_->Whereabouts(ticket_);
+  void Fail() { succeeded_ = false; }
+  // See FlightRecorder::StepAndBucket.
+  std::string StepAndBucket() const {
+    return recorder_ == nullptr ? "" : recorder_->StepAndBucket(ticket_);
   }
 
  private:
   FlightRecorder* recorder_ = nullptr;
   uint64_t ticket_ = 0;
   bool started_ = false;
-  bool well_ = true;
+  bool succeeded_ = true;
 };
 
 }  // namespace ddprun::trainer

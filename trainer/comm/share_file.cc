@@ -99,7 +99,7 @@ Status Serve(int listener, int file, int size, Clock::time_point deadline) {
   for (int rank = 1; rank < size; ++rank) missing.insert(rank);
   while (!missing.empty()) {
     if (!WaitReadable(listener, deadline)) {
-      return NotTogether("Rank 0 waited for these ranks in vain: " + Joined(missing) + ".");
+      return NotTogether("Rank 0 waited for these ranks in vain: " + FormatList(missing) + ".");
     }
     const UniqueFd peer(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     int32_t rank = 0;

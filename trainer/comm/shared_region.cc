@@ -111,7 +111,7 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
 
 SharedRegion::SharedRegion(UniqueFd file, int generation, std::byte* base, int local_size)
     : file_(std::move(file)),
-      born_(generation),
+      heap_generation_(generation),
       generation_(generation),
       base_(base),
       local_size_(local_size),
@@ -126,14 +126,14 @@ SharedRegion::~SharedRegion() {
   munmap(base_, TotalBytes(local_size_));
 }
 
-Status SharedRegion::MapAgain(std::byte* data, size_t bytes, off_t begin) {
+Status SharedRegion::Remap(std::byte* data, size_t bytes, off_t begin) {
   if (MapPart(file_, data, bytes, begin) != MAP_FAILED) return {};
   return SystemError("mapping the node's shared memory (mmap)", errno);
 }
 
 Status SharedRegion::Renew(int generation) {
   DDPRUN_TRY(CheckGeneration(generation));
-  DDPRUN_TRY(MapAgain(base_, HeapsOffset(local_size_), generation * kGenerationBytes));
+  DDPRUN_TRY(Remap(base_, HeapsOffset(local_size_), generation * kGenerationBytes));
   generation_ = generation;
   return {};
 }
@@ -141,11 +141,11 @@ Status SharedRegion::Renew(int generation) {
 Status SharedRegion::MapHeaps() {
   for (int rank = 0; rank < local_size_; ++rank) {
     int& mapped = heaps_[static_cast<size_t>(rank)];
-    const int born = control(rank).born;
-    if (born == mapped) continue;
+    const int heap_generation = control(rank).heap_generation;
+    if (heap_generation == mapped) continue;
     std::byte* const own = heap(rank);
-    DDPRUN_TRY(MapAgain(own, kHeapBytes, born * kGenerationBytes + (own - base_)));
-    mapped = born;
+    DDPRUN_TRY(Remap(own, kHeapBytes, heap_generation * kGenerationBytes + (own - base_)));
+    mapped = heap_generation;
   }
   return {};
 }
@@ -156,7 +156,7 @@ off_t SharedRegion::FileOffsetOf(const std::byte* data) const {
   return heaps_[rank] * kGenerationBytes + static_cast<off_t>(offset);
 }
 
-void SharedRegion::FreePast() {
+void SharedRegion::FreeOldGenerations() {
   std::vector<off_t> kept;
   for (int rank = 0; rank < local_size_; ++rank) kept.push_back(FileOffsetOf(heap(rank)));
   std::ranges::sort(kept);
@@ -223,7 +223,7 @@ void SharedRegion::Free(int rank, std::byte* data) {
   used_.erase(it);
 }
 
-Result<std::byte*> SharedRegion::MapInARow(std::span<const int64_t> parts, size_t bytes) {
+Result<std::byte*> SharedRegion::MapContiguously(std::span<const int64_t> parts, size_t bytes) {
   const auto failed = [] {
     Error error = SystemError("mapping other ranks' memory (mmap)", errno);
     error.hint = "Lift `ulimit -v`, if it is set, or /proc/sys/vm/max_map_count.";

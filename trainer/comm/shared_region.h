@@ -52,10 +52,10 @@ class SharedRegion {
   // Maps the heaps of replaced ranks. Call it after the generation's first meeting, because the old
   // heaps may be in use until then.
   Status MapHeaps();
-  int born() const { return born_; }
+  int heap_generation() const { return heap_generation_; }
   // Frees the memory of earlier generations, except for mapped heaps, because killed ranks could
   // not free it. REQUIRES: no rank uses this memory.
-  void FreePast();
+  void FreeOldGenerations();
   ControlBlock& control(int rank);
   Channel& channel(int from, int to);
   std::byte* heap(int rank);
@@ -68,20 +68,20 @@ class SharedRegion {
   // Maps `bytes` of each rank's heap one after the other, read-only. parts[rank] is the offset in
   // the rank's heap; offsets and `bytes` are multiples of the page size. The mapping stays until
   // Unmap().
-  Result<std::byte*> MapInARow(std::span<const int64_t> parts, size_t bytes);
+  Result<std::byte*> MapContiguously(std::span<const int64_t> parts, size_t bytes);
   static void Unmap(std::byte* data, size_t bytes);
   // Returns the offset of [data, data + bytes) in the rank's heap, or -1 if it does not lie there.
   int64_t HeapOffset(int rank, const void* data, size_t bytes);
 
  private:
   SharedRegion(UniqueFd file, int generation, std::byte* base, int local_size);
-  Status MapAgain(std::byte* data, size_t bytes, off_t begin);
+  Status Remap(std::byte* data, size_t bytes, off_t begin);
   off_t FileOffsetOf(const std::byte* data) const;  // `data` is in a heap
   void Punch(off_t begin, off_t bytes);
 
   const UniqueFd file_;
-  const int born_;  // the generation of this rank's heap
-  int generation_;  // the generation of the control blocks
+  const int heap_generation_;  // the generation of this rank's heap
+  int generation_;             // the generation of the control blocks
   std::byte* const base_;
   const int local_size_;
   std::vector<int> heaps_;  // by rank: the generation of the mapped heap

@@ -19,20 +19,20 @@ namespace {
 // The probabilities of longer sequences need too much memory.
 constexpr int64_t kLongestComposed = 1024;
 
-at::Tensor Hidden(const AttentionInput& input) {
+at::Tensor MaskedPairs(const AttentionInput& input) {
   if (input.mask.defined()) return input.mask.logical_not();
   if (!input.causal) return {};
   const int64_t length = input.queries.size(2);
   return at::ones({length, length}, input.queries.options().dtype(at::kBool)).triu(1);
 }
 
-at::Tensor Composed(const AttentionInput& input) {
+at::Tensor ComposedAttention(const AttentionInput& input) {
   const double scale = 1 / std::sqrt(static_cast<double>(input.queries.size(-1)));
   const int64_t shared = input.queries.size(1) / input.keys.size(1);  // heads per key
   const at::Tensor keys = shared == 1 ? input.keys : input.keys.repeat_interleave(shared, 1);
   const at::Tensor values = shared == 1 ? input.values : input.values.repeat_interleave(shared, 1);
   at::Tensor scores = at::matmul(input.queries * scale, keys.transpose(-1, -2));
-  const at::Tensor hidden = Hidden(input);
+  const at::Tensor hidden = MaskedPairs(input);
   if (hidden.defined()) {
     scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
   }
@@ -48,7 +48,7 @@ at::Tensor ScaledDotProduct(const AttentionInput& input) {
     // With dropout LibTorch's kernel keeps the probabilities, too, and all threads share its draws.
     const bool fused_is_slow =
         ComputeType() != at::kFloat && equal_heads && input.queries.size(2) <= kLongestComposed;
-    if (input.dropout > 0 || fused_is_slow) return Composed(input);
+    if (input.dropout > 0 || fused_is_slow) return ComposedAttention(input);
   }
   const std::optional<at::Tensor> mask =
       input.mask.defined() ? std::optional(input.mask) : std::nullopt;

@@ -29,11 +29,11 @@ bool IsForHostKernels(const at::Tensor& tensor) {
   return tensor.is_cpu() && device_forms_only.load(std::memory_order_relaxed) == 0;
 }
 
-DeviceFormsOnly::DeviceFormsOnly() {
+DeviceOperatorsOnly::DeviceOperatorsOnly() {
   ++device_forms_only;
 }
 
-DeviceFormsOnly::~DeviceFormsOnly() {
+DeviceOperatorsOnly::~DeviceOperatorsOnly() {
   --device_forms_only;
 }
 
@@ -91,7 +91,7 @@ void RandomState::Restore() const {
   if (on_device.defined()) set(device, on_device);
 }
 
-OwnRandomNumbers::OwnRandomNumbers(c10::Device device, int64_t part)
+RandomNumbersOfPart::RandomNumbersOfPart(c10::Device device, int64_t part)
     : seed_(MixSeeds({DrawSeed(), static_cast<uint64_t>(part)})), after_(RandomState::Of(device)) {
   SeedGenerators(device, seed_);
 }

@@ -12,17 +12,17 @@
 namespace ddprun::trainer {
 
 // Returns whether the loops of kernels.h and the engines of matmul.h may compute with this tensor:
-// it is on the CPU, and no DeviceFormsOnly lives. Otherwise ATen's operators compute.
+// it is on the CPU, and no DeviceOperatorsOnly lives. Otherwise ATen's operators compute.
 bool IsForHostKernels(const at::Tensor& tensor);
 
 // While one lives, all threads compute on the CPU with the operators for devices. For tests that
 // compare bits with a device's.
-class DeviceFormsOnly {
+class DeviceOperatorsOnly {
  public:
-  DeviceFormsOnly();
-  ~DeviceFormsOnly();
-  DeviceFormsOnly(const DeviceFormsOnly&) = delete;
-  DeviceFormsOnly& operator=(const DeviceFormsOnly&) = delete;
+  DeviceOperatorsOnly();
+  ~DeviceOperatorsOnly();
+  DeviceOperatorsOnly(const DeviceOperatorsOnly&) = delete;
+  DeviceOperatorsOnly& operator=(const DeviceOperatorsOnly&) = delete;
 };
 
 // Makes `device` the current device of this thread.
@@ -52,12 +52,12 @@ struct RandomState {
 
 // While it lives, draws depend on the generators' state and on `part`. Its destructor leaves the
 // generators in a state that does not depend on `part`.
-class OwnRandomNumbers {
+class RandomNumbersOfPart {
  public:
-  OwnRandomNumbers(c10::Device device, int64_t part);
-  ~OwnRandomNumbers() { after_.Restore(); }
-  OwnRandomNumbers(const OwnRandomNumbers&) = delete;
-  OwnRandomNumbers& operator=(const OwnRandomNumbers&) = delete;
+  RandomNumbersOfPart(c10::Device device, int64_t part);
+  ~RandomNumbersOfPart() { after_.Restore(); }
+  RandomNumbersOfPart(const RandomNumbersOfPart&) = delete;
+  RandomNumbersOfPart& operator=(const RandomNumbersOfPart&) = delete;
 
  private:
   const uint64_t seed_;

@@ -14,8 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/unique_fd.h"
-#include "base/whole_file.h"
 
 namespace ddprun::trainer {
 
@@ -71,7 +71,7 @@ void Write(const std::string& path, const EngineChoice& choice) {
     engines.push_back(
         {{"name", MatmulEngineName(each.engine)}, {"gflops", each.gflops}, {"error", each.error}});
   }
-  (void)WriteWholeFile(path, json{{"engines", engines}}.dump(1) + "\n", Durability::kUnsynced);
+  (void)WriteFileAtomically(path, json{{"engines", engines}}.dump(1) + "\n", Durability::kUnsynced);
 }
 
 // Locks a file as long as the descriptor is open. Returns an invalid one if that fails.

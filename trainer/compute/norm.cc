@@ -42,7 +42,7 @@ void AddBlockNorms(const at::Tensor& tensor, std::vector<at::Tensor>& norms) {
 
 }  // namespace
 
-at::Tensor SquaresByBlockThere(std::span<const at::Tensor> tensors) {
+at::Tensor SquaresByBlockOnDevice(std::span<const at::Tensor> tensors) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> norms;
   for (const at::Tensor& tensor : tensors) AddBlockNorms(tensor, norms);
@@ -80,7 +80,7 @@ std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors) {
   });
   for (const Part& part : parts) {
     if (HasKernel(part.flat)) continue;
-    const at::Tensor squares = SquaresByBlockThere({{part.flat}}).cpu();
+    const at::Tensor squares = SquaresByBlockOnDevice({{part.flat}}).cpu();
     std::copy_n(squares.const_data_ptr<double>(), squares.numel(), sums.begin() + part.begin);
   }
   return sums;
@@ -91,7 +91,7 @@ DeviceScalar SquaresOf(std::span<const at::Tensor> tensors) {
   const auto first = std::ranges::find_if(tensors, is_full);
   if (first != tensors.end() && !IsForHostKernels(*first)) {
     const at::NoGradGuard no_grad;
-    return DeviceScalar(SquaresByBlockThere(tensors).sum());
+    return DeviceScalar(SquaresByBlockOnDevice(tensors).sum());
   }
   const std::vector<double> sums = SquaresByBlock(tensors);
   return std::accumulate(sums.begin(), sums.end(), 0.0);

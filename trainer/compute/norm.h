@@ -24,7 +24,7 @@ std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors);
 
 // Returns SquaresByBlock() as a tensor on the tensors' device, by ATen's operators and without
 // waiting. REQUIRES: at least one tensor.
-at::Tensor SquaresByBlockThere(std::span<const at::Tensor> tensors);
+at::Tensor SquaresByBlockOnDevice(std::span<const at::Tensor> tensors);
 
 // Returns the square of the norm over all tensors, the sum of SquaresByBlock(); 0 for no tensors.
 // They are dense and on one device. Does not wait for it.

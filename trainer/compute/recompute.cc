@@ -89,9 +89,9 @@ class RecomputeFunction : public torch::autograd::Function<RecomputeFunction> {
 
 }  // namespace
 
-at::Tensor Recomputed(const Forward& forward,
-                      const at::Tensor& x,
-                      const std::vector<at::Tensor>& parameters) {
+at::Tensor RunWithRecompute(const Forward& forward,
+                            const at::Tensor& x,
+                            const std::vector<at::Tensor>& parameters) {
   if (!at::GradMode::is_enabled()) return forward(x);
   return RecomputeFunction::apply(
       c10::make_intrusive<FirstForward>(forward, parameters, x.device()), x,

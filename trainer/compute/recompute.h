@@ -13,9 +13,9 @@ using Forward = std::function<at::Tensor(const at::Tensor& x)>;
 // Returns forward(x), but keeps only x for backward. Backward calls `forward` again, with the same
 // random numbers and precision, so that gradients have the same bits. `parameters` are all that
 // `forward` uses; objects that it refers to must live until backward ends.
-at::Tensor Recomputed(const Forward& forward,
-                      const at::Tensor& x,
-                      const std::vector<at::Tensor>& parameters);
+at::Tensor RunWithRecompute(const Forward& forward,
+                            const at::Tensor& x,
+                            const std::vector<at::Tensor>& parameters);
 
 // Returns whether this thread is in a second forward, so that no batch is counted twice.
 bool IsRecomputing();

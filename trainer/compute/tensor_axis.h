@@ -34,7 +34,7 @@ class TensorAxis {
   int64_t rank() const { return rank_; }
   int64_t size() const { return size_; }
   // Returns this rank's part of `whole` indices; the first ranks may have one index more.
-  IndexRange Own(int64_t whole) const {
+  IndexRange OwnRange(int64_t whole) const {
     const int64_t larger = whole % size_;
     return {.begin = rank_ * (whole / size_) + std::min(rank_, larger),
             .length = whole / size_ + (rank_ < larger ? 1 : 0)};
@@ -51,7 +51,8 @@ class TensorAxis {
                               WeightLayout layout) const = 0;
   // Returns the sum of the ranks' parts. Overwrites `part`.
   virtual at::Tensor Sum(const at::Tensor& part) const = 0;
-  // Returns the ranks' parts one after the other along the last dimension, Own(whole) on this rank.
+  // Returns the ranks' parts one after the other along the last dimension, OwnRange(whole) on this
+  // rank.
   virtual at::Tensor Gather(const at::Tensor& part, int64_t whole) const = 0;
   // LinearCrossEntropy() of operations.h, with each rank's weights of its classes only. No rank has
   // the scores of all classes.

@@ -154,8 +154,8 @@ void Checker::CheckMetrics() {
         config_.model.type == ModelType::kPlugin
             ? "A plugin's own metrics are not named here: all of them are computed."
             : ChoiceHint("evaluation.metrics", metric, words);
-    UnknownChoice("evaluation.metrics", metric, "metric", "a list of " + Joined(words, ", ", "\""),
-                  hint);
+    UnknownChoice("evaluation.metrics", metric, "metric",
+                  "a list of " + FormatList(words, ", ", "\""), hint);
   }
   // What the targets are is known of all data but a plugin's.
   const DataConfig& data = config_.data;

@@ -33,7 +33,7 @@ Error NotFound(const std::string& path) {
        it.increment(ignored)) {
     if (it->path().extension() == ".json") names.push_back(it->path().filename().string());
   }
-  if (const auto nearest = NearestFile(fs::path(path).filename().string(), names)) {
+  if (const auto nearest = FindNearestFile(fs::path(path).filename().string(), names)) {
     diagnostic.hint = "Did you mean " + (parent / *nearest).string() + "?";
   } else {
     diagnostic.hint = "Relative paths start at the working directory, " +

@@ -46,7 +46,7 @@ void Checker::CheckWord(std::string_view path,
                         std::span<const std::string_view> words,
                         const std::string& what) {
   if (std::ranges::find(words, word) != words.end()) return;
-  UnknownChoice(path, word, what, Joined(words, ", ", "\""), ChoiceHint(path, word, words));
+  UnknownChoice(path, word, what, FormatList(words, ", ", "\""), ChoiceHint(path, word, words));
 }
 
 void Checker::CheckRequired() {

@@ -347,7 +347,7 @@ constexpr ForeignValues kForeignValues[] = {
 bool HasName(std::string_view names, std::string_view name) {
   if (name.find(' ') != name.npos) return false;
   const auto between_blanks = [](std::string_view text) {
-    std::string result = " " + AsciiLower(text) + " ";
+    std::string result = " " + ToAsciiLower(text) + " ";
     std::ranges::replace(result, '-', '_');
     return result;
   };
@@ -375,7 +375,7 @@ std::string ChoiceHint(std::string_view path,
                        std::string_view value,
                        std::span<const std::string_view> words) {
   if (const auto known = ForeignValueHint(path, value)) return *known;
-  const auto nearest = Nearest(value, std::vector<std::string>(words.begin(), words.end()));
+  const auto nearest = FindNearest(value, std::vector<std::string>(words.begin(), words.end()));
   return nearest ? "Did you mean \"" + *nearest + "\"?" : "";
 }
 

@@ -49,7 +49,7 @@ struct AcceptedTextOf {
   std::string operator()(const std::string* /*field*/) const { return "a string"; }
   std::string operator()(const JsonText* /*field*/) const { return "an object"; }
   std::string operator()(const ChoiceSlot& slot) const {
-    return "one of " + Joined(slot.words, ", ", "\"");
+    return "one of " + FormatList(slot.words, ", ", "\"");
   }
   std::string operator()(const std::array<double, 2>* /*field*/) const {
     return "a list of two numbers" + RangeText(range);
@@ -156,7 +156,7 @@ std::string AcceptedText(const Key& key) {
 }
 
 std::string ScopeText(const Scope& scope) {
-  return std::string(scope.key) + " " + Joined(scope.values, " or ", "\"");
+  return std::string(scope.key) + " " + FormatList(scope.values, " or ", "\"");
 }
 
 std::string UnitAndDefault(const Key& key) {

@@ -20,7 +20,7 @@ Error UnknownVariable(const std::string& name, const Span& span, const Environme
   for (const std::string& entry : environment.Entries()) {
     names.push_back(entry.substr(0, entry.find('=')));
   }
-  const std::optional<std::string> nearest = Nearest(name, names);
+  const std::optional<std::string> nearest = FindNearest(name, names);
   return ErrorAt(FindInside(span, "${" + name + "}"),
                  {.title = "UNKNOWN VARIABLE",
                   .page = "unknown-variable",

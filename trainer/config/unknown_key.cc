@@ -49,7 +49,7 @@ std::optional<std::string> NearestKeyHint(std::string_view section, std::string_
   for (const Key& key : AllKeys()) {
     if (section.empty() || key.section == section) names.emplace_back(key.name);
   }
-  const std::optional<std::string> nearest = Nearest(name, names);
+  const std::optional<std::string> nearest = FindNearest(name, names);
   if (!nearest) return std::nullopt;
   const auto key = std::ranges::find_if(AllKeys(), [&](const Key& k) {
     return k.name == *nearest && (section.empty() || k.section == section);
@@ -87,7 +87,7 @@ std::optional<std::string> SectionAliasHint(std::string_view name) {
 std::optional<std::string> NearestSectionHint(std::string_view name) {
   std::vector<std::string> names;
   for (const Section& section : AllSections()) names.emplace_back(section.name);
-  const std::optional<std::string> nearest = Nearest(name, names);
+  const std::optional<std::string> nearest = FindNearest(name, names);
   if (!nearest) return std::nullopt;
   return "Did you mean " + Quoted(*nearest) + "?";
 }

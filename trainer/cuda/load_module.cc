@@ -65,13 +65,13 @@ Status CheckDriver(const Result<NvidiaDriver>& driver, const CudaModule& module)
                "Install a newer driver (CUDA 13: 580 or newer).");
 }
 
-std::string OwnFolder() {
+std::string ProgramFolder() {
   std::error_code ignored;
   return std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
 Result<const CudaModule*> OpenFor(const Result<NvidiaDriver>& driver, const Environment& env) {
-  const std::string path = FindCudaModule(env, OwnFolder());
+  const std::string path = FindCudaModule(env, ProgramFolder());
   if (path.empty()) return NoModule();
   DDPRUN_ASSIGN(const CudaModule* module, OpenCudaModule(path));
   DDPRUN_TRY(CheckDriver(driver, *module));
@@ -112,7 +112,7 @@ DeviceChoice ChooseDevice(const std::string& device,
                           const std::string& key) {
   if (device == "cpu") return {};
   DeviceChoice choice{.required = device.starts_with("cuda")};
-  const Result<NvidiaDriver> driver = AskNvidiaDriver();
+  const Result<NvidiaDriver> driver = QueryNvidiaDriver();
   const bool any = driver && CountVisibleGpus(driver->gpus, env.Get("CUDA_VISIBLE_DEVICES")) > 0;
   if (!choice.required && !any) return {};
   const Result<const CudaModule*> module = OpenFor(driver, env);

@@ -107,7 +107,7 @@ void CsvDataset::NoteCategories() {
     const size_t count = feature.categories.size();
     std::string names;
     for (size_t i = 0; i < std::min(count, kShown); ++i) {
-      names += (i == 0 ? "" : ", ") + Shown(feature.categories[i]);
+      names += (i == 0 ? "" : ", ") + ShortenForMessage(feature.categories[i]);
     }
     notes_.push_back("column \"" + feature.column + "\" has " + std::to_string(count) +
                      (count == 1 ? " category, one input: " : " categories, an input each: ") +
@@ -122,7 +122,7 @@ DataShape CsvDataset::shape() const {
           .labels = encoding_.labels};
 }
 
-at::Tensor CsvDataset::Expanded(const at::Tensor& columns) const {
+at::Tensor CsvDataset::ExpandColumns(const at::Tensor& columns) const {
   const int64_t rows = columns.size(0);
   at::Tensor inputs = at::empty({rows, encoding_.width()}, at::kFloat);
   const auto* from = columns.const_data_ptr<float>();
@@ -152,7 +152,7 @@ Batch CsvDataset::Get(std::span<const int64_t> indices) const {
   const at::Tensor index =
       at::from_blob(const_cast<int64_t*>(indices.data()), {count}, at::kLong);  // NOLINT
   const at::Tensor columns = at::index_select(columns_, 0, index);
-  return {.inputs = has_categories_ ? Expanded(columns) : columns,
+  return {.inputs = has_categories_ ? ExpandColumns(columns) : columns,
           .targets = at::index_select(targets_, 0, index),
           .samples = count,
           .predictions = count};

@@ -30,7 +30,7 @@ class CsvDataset final : public Dataset {
 
  private:
   void NoteCategories();
-  at::Tensor Expanded(const at::Tensor& columns) const;
+  at::Tensor ExpandColumns(const at::Tensor& columns) const;
 
   CsvEncoding encoding_;
   bool has_categories_ = false;

@@ -17,7 +17,7 @@ using Fields = std::vector<std::string>;
 
 constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
-std::string_view Trimmed(std::string_view text) {
+std::string_view TrimBlanks(std::string_view text) {
   const size_t begin = text.find_first_not_of(" \t");
   if (begin == text.npos) return {};
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
@@ -36,9 +36,9 @@ bool AreRatherNumbers(const std::vector<std::string>& labels) {
 }
 
 // Texts, numbered in the order in which they came.
-class Numbered {
+class TextNumbers {
  public:
-  explicit Numbered(const std::vector<std::string>& texts) {
+  explicit TextNumbers(const std::vector<std::string>& texts) {
     for (const std::string& text : texts) Add(text);
   }
 
@@ -67,7 +67,7 @@ std::string HintFor(const Fields& header, const std::string& name, char delimite
     return "Its fields are separated by another character: set data.delimiter to \"" + written +
            "\".";
   }
-  const auto nearest = Nearest(name, header);
+  const auto nearest = FindNearest(name, header);
   return nearest ? "Did you mean \"" + *nearest + "\"?" : "The first line must name the columns.";
 }
 
@@ -77,16 +77,16 @@ size_t Find(const Fields& header,
             char delimiter) {
   const auto found = std::ranges::find(header, name);
   if (found != header.end()) return found - header.begin();
-  throw WrongDataFile(
-      path,
-      "\"" + path + "\" has no column \"" + name + "\". Its columns are " + Quoted(header) + ".",
-      HintFor(header, name, delimiter));
+  throw WrongDataFile(path,
+                      "\"" + path + "\" has no column \"" + name + "\". Its columns are " +
+                          QuoteNames(header) + ".",
+                      HintFor(header, name, delimiter));
 }
 
 // Returns false if the file is empty.
 bool ReadHeader(const std::string& path, CsvReader& reader, Fields& header) {
   if (!reader.Next(header)) return false;
-  for (std::string& name : header) name = Trimmed(name);
+  for (std::string& name : header) name = TrimBlanks(name);
   Fields sorted = header;
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
@@ -132,7 +132,7 @@ void FindFeatures(const CsvDatasetOptions& options,
     while (!open.empty() && reader.Next(fields)) {
       if (!reader.problem().empty() || fields.size() != header.size()) continue;
       std::erase_if(open, [&](size_t i) {
-        const std::string_view text = Trimmed(fields[columns[i]]);
+        const std::string_view text = TrimBlanks(fields[columns[i]]);
         if (IsMissing(text)) return false;
         has_number[i] = ParseNumber(text).has_value();
         has_text[i] = true;
@@ -237,7 +237,7 @@ class Reader {
 
   // Returns the value of a field; nullopt means that the row is left out.
   std::optional<double> Value(const std::string& field, const std::string& column, bool may_miss) {
-    const std::string_view text = Trimmed(field);
+    const std::string_view text = TrimBlanks(field);
     if (IsMissing(text)) {
       if (may_miss && options_.missing == OnMissing::kMean) return kMissing;
       Lacks(column);
@@ -245,14 +245,15 @@ class Reader {
     }
     const std::optional<double> number = ParseNumber(text);
     if (number && std::isfinite(*number)) return number;
-    Bad("Column \"" + column + "\" is \"" + Shown(text) + "\"; a number was expected. " +
+    Bad("Column \"" + column + "\" is \"" + ShortenForMessage(text) +
+        "\"; a number was expected. " +
         "data.categorical_columns takes the values of a column as names.");
     return std::nullopt;
   }
 
   // Returns 0 for a category, because NumberCategories() numbers it when the whole row is good.
   std::optional<double> Category(const std::string& field, const std::string& column) {
-    if (!IsMissing(Trimmed(field))) return 0;
+    if (!IsMissing(TrimBlanks(field))) return 0;
     if (options_.missing == OnMissing::kMean) return kMissing;
     Lacks(column);
     return std::nullopt;
@@ -263,7 +264,7 @@ class Reader {
     for (size_t i = 0; i < values.size(); ++i) {
       if (!encoding_.features[i].is_category || std::isnan(values[i])) continue;
       if (overfull_[i]) continue;
-      const std::string text(Trimmed(fields[columns_[i]]));
+      const std::string text(TrimBlanks(fields[columns_[i]]));
       const auto number = training_ ? categories_[i].Add(text) : categories_[i].Find(text);
       if (!number) {
         UnknownCategory(text, encoding_.features[i]);
@@ -276,9 +277,9 @@ class Reader {
   }
 
   void UnknownCategory(const std::string& text, const CsvFeature& known) {
-    const auto nearest = Nearest(text, known.categories);
+    const auto nearest = FindNearest(text, known.categories);
     bad_rows_.Add(path_, line_,
-                  "Column \"" + known.column + "\" is \"" + Shown(text) +
+                  "Column \"" + known.column + "\" is \"" + ShortenForMessage(text) +
                       "\", which no row of the training data has" +
                       (nearest ? "; \"" + *nearest + "\" comes close." : "."));
   }
@@ -293,7 +294,7 @@ class Reader {
       if (overfull_[i]) {
         found += "Column \"" + name + "\" has more than " +
                  std::to_string(options_.max_categories) + " different values (" +
-                 Quoted(texts, 2) + ").\n";
+                 QuoteNames(texts, 2) + ").\n";
       } else {
         kept.push_back(name);
       }
@@ -303,7 +304,7 @@ class Reader {
                          .where = path_,
                          .what = found + "Each of the values would be an input of its own.",
                          .hint = "This leaves them out: \"feature_columns\": [" +
-                                 Quoted(kept, kept.size()) + "]\n" +
+                                 QuoteNames(kept, kept.size()) + "]\n" +
                                  "Or raise data.max_categories.",
                          .page = "too-many-categories"});
   }
@@ -324,7 +325,7 @@ class Reader {
       if (number) table_.numbers.push_back(*number);
       return number.has_value();
     }
-    const std::string label(Trimmed(field));
+    const std::string label(TrimBlanks(field));
     if (IsMissing(label)) {
       Lacks(options_.target);
       return false;
@@ -360,9 +361,9 @@ class Reader {
   const bool training_;
   const bool told_;  // the training data has these rows and has reported bad ones
   const bool labels_known_;
-  Numbered labels_;
-  std::vector<Numbered> categories_;  // by feature
-  std::vector<bool> overfull_;        // by feature: has more categories than allowed
+  TextNumbers labels_;
+  std::vector<TextNumbers> categories_;  // by feature
+  std::vector<bool> overfull_;           // by feature: has more categories than allowed
   BadRows bad_rows_;
   CsvTable table_;
   std::string path_;

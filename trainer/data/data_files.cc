@@ -91,7 +91,7 @@ void RefuseOtherThanText(const std::string& path, std::string_view text) {
                        "Name a text file, or the data.format that the file has.", Code::kUsage);
 }
 
-std::string Shown(std::string_view text) {
+std::string ShortenForMessage(std::string_view text) {
   constexpr size_t kMost = 100;
   std::string shown(text.substr(0, kMost));
   if (text.size() > kMost) {
@@ -105,10 +105,10 @@ std::string Shown(std::string_view text) {
   return shown;
 }
 
-std::string Quoted(const std::vector<std::string>& names, size_t most) {
+std::string QuoteNames(const std::vector<std::string>& names, size_t most) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), most); ++i) {
-    text += (i == 0 ? "\"" : ", \"") + Shown(names[i]) + "\"";
+    text += (i == 0 ? "\"" : ", \"") + ShortenForMessage(names[i]) + "\"";
   }
   if (names.size() > most) text += ", ... (" + std::to_string(names.size()) + " in all)";
   return text;
@@ -126,16 +126,16 @@ Failure WrongDataFile(const std::string& path, const std::string& found, const s
 Failure UnknownLabel(const std::string& where,
                      const std::string& label,
                      const std::vector<std::string>& classes) {
-  const auto nearest = Nearest(label, classes);
-  return Failure(Error{
-      .code = Code::kUsage,
-      .title = "UNKNOWN LABEL",
-      .where = where,
-      .what =
-          "The row is labelled \"" + Shown(label) + "\"; the classes are " + Quoted(classes) + ".",
-      .hint = (nearest ? "Did you mean \"" + *nearest + "\"? " : "") +
-              "They come from data.labels, the model's folder, or else the training data.",
-      .page = "unknown-label"});
+  const auto nearest = FindNearest(label, classes);
+  return Failure(
+      Error{.code = Code::kUsage,
+            .title = "UNKNOWN LABEL",
+            .where = where,
+            .what = "The row is labelled \"" + ShortenForMessage(label) + "\"; the classes are " +
+                    QuoteNames(classes) + ".",
+            .hint = (nearest ? "Did you mean \"" + *nearest + "\"? " : "") +
+                    "They come from data.labels, the model's folder, or else the training data.",
+            .page = "unknown-label"});
 }
 
 }  // namespace ddprun::trainer

@@ -41,10 +41,10 @@ void RefuseOtherThanText(const std::string& path, std::string_view text);
 
 // Returns bytes of a file for a message: shortened, and without control characters that move a
 // cursor.
-std::string Shown(std::string_view text);
+std::string ShortenForMessage(std::string_view text);
 
-// Returns ""a", "b", ... (30 in all)". Each name is passed through Shown().
-std::string Quoted(const std::vector<std::string>& names, size_t most = 12);
+// Returns ""a", "b", ... (30 in all)". Each name is passed through ShortenForMessage().
+std::string QuoteNames(const std::vector<std::string>& names, size_t most = 12);
 
 // Returns the error "WRONG DATA FILE": the file was read, but does not have its format. `found` is
 // a sentence that says what was found and what was expected.

@@ -24,7 +24,7 @@ Error Broken(const std::string& reason) {
   return error;
 }
 
-Result<Image> Sized(int64_t height, int64_t width) {
+Result<Image> MakeImage(int64_t height, int64_t width) {
   if (height * width > kMaxPixels) {
     return Broken("it has " + std::to_string(width) + " x " + std::to_string(height) +
                   " pixels, more than " + std::to_string(kMaxPixels));
@@ -94,7 +94,7 @@ Result<Image> DecodeJpeg(std::string_view file) {
   JpegErrors errors = {};
   if (!ReadJpeg(file, info, errors, nullptr)) return Broken(errors.message);
   if (info.num_components == 4) return Broken("it is a JPEG in CMYK; RGB or grey was expected");
-  DDPRUN_ASSIGN(Image image, Sized(info.image_height, info.image_width));
+  DDPRUN_ASSIGN(Image image, MakeImage(info.image_height, info.image_width));
   if (!ReadJpeg(file, info, errors, &image)) return Broken(errors.message);
   return image;
 }
@@ -156,7 +156,7 @@ Result<Image> DecodePng(std::string_view file) {
   if (!ReadPngHeader(reader)) return Broken(reader.message);
   const int64_t height = png_get_image_height(reader.png, reader.info);
   const int64_t width = png_get_image_width(reader.png, reader.info);
-  DDPRUN_ASSIGN(Image image, Sized(height, width));
+  DDPRUN_ASSIGN(Image image, MakeImage(height, width));
   std::vector<png_bytep> rows(static_cast<size_t>(height));
   for (int64_t y = 0; y < height; ++y) rows[y] = image.pixels.data() + y * width * 3;
   if (!ReadPngRows(reader, rows.data())) return Broken(reader.message);

@@ -129,7 +129,7 @@ Error NoSuchFile(const fs::path& path) {
   for (const fs::directory_entry& entry : Entries(folder)) {
     names.push_back(entry.path().filename());
   }
-  const auto nearest = NearestFile(path.filename().string(), names);
+  const auto nearest = FindNearestFile(path.filename().string(), names);
   return MissingFile("There is no file \"" + path.string() + "\".",
                      nearest ? "Did you mean \"" + (path.parent_path() / *nearest).string() + "\"?"
                              : "Correct the path in the config.");

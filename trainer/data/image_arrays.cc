@@ -180,9 +180,9 @@ std::vector<std::string> CifarNames(Cifar kind, const std::string& path) {
   return names;
 }
 
-std::unique_ptr<Dataset> Opened(ImageArrays::Contents contents,
-                                const std::vector<std::string>& files,
-                                const ImageOptions& options) {
+std::unique_ptr<Dataset> MakeImageArrays(ImageArrays::Contents contents,
+                                         const std::vector<std::string>& files,
+                                         const ImageOptions& options) {
   if (contents.labels.empty()) {
     throw WrongDataFile(files.front(), "The data files have no image.",
                         "Name files that have images in them.");
@@ -240,7 +240,7 @@ std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& files,
   contents.classes = classes.count;
   contents.class_names = classes.names;
   for (const std::string& file : files) AppendIdx(file, classes.count, contents);
-  return Opened(std::move(contents), files, options);
+  return MakeImageArrays(std::move(contents), files, options);
 }
 
 std::unique_ptr<Dataset> OpenCifar(Cifar kind,
@@ -253,7 +253,7 @@ std::unique_ptr<Dataset> OpenCifar(Cifar kind,
   for (const std::string& file : files) AppendCifar(file, kind == Cifar::k10 ? 1 : 2, contents);
   std::vector<std::string> names = CifarNames(kind, files.front());
   if (std::ssize(names) == contents.classes) contents.class_names = std::move(names);
-  return Opened(std::move(contents), files, options);
+  return MakeImageArrays(std::move(contents), files, options);
 }
 
 }  // namespace ddprun::trainer

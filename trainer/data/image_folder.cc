@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool IsImageName(const std::string& path) {
-  const std::string ending = AsciiLower(fs::path(path).extension().string());
+  const std::string ending = ToAsciiLower(fs::path(path).extension().string());
   return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
 }
 
@@ -48,10 +48,10 @@ void AddImages(const std::string& pattern, std::vector<Found>& found) {
 }
 
 Failure UnknownClass(const Found& found, const std::vector<std::string>& labels) {
-  const auto nearest = Nearest(found.label, labels);
+  const auto nearest = FindNearest(found.label, labels);
   return WrongDataFile(found.path,
                        "\"" + found.path + "\" is of class \"" + found.label +
-                           "\", which is none of the classes " + Quoted(labels) +
+                           "\", which is none of the classes " + QuoteNames(labels) +
                            (nearest ? "; \"" + *nearest + "\" comes close." : "."),
                        "The classes are data.labels, or else the subfolders of the training "
                        "images; validation images must be of the same ones.");
@@ -62,7 +62,7 @@ Failure UnknownClass(const Found& found, const std::vector<std::string>& labels)
 ImageFolder::ImageFolder(const ImageFolderOptions& options)
     : options_(options.image), normalizer_(options.image, 3), labels_(options.labels) {
   FindFiles(options);
-  if (options.skip_bad_images) LeaveOutBadImages();
+  if (options.skip_bad_images) SkipBadImages();
   height_ = width_ = options_.size;
   if (options_.size > 0) return;
   const Image first = Load(files_.front());
@@ -98,7 +98,7 @@ std::vector<std::string> ImageFolder::Files() const {
   return paths;
 }
 
-void ImageFolder::LeaveOutBadImages() {
+void ImageFolder::SkipBadImages() {
   std::vector<std::optional<Failure>> failures(files_.size());
   RunInParts(CoreCount(), files_.size(), 1, [&](size_t i, size_t /*end*/) {
     try {

@@ -51,7 +51,7 @@ class ImageFolder final : public Dataset {
   };
 
   void FindFiles(const ImageFolderOptions& options);
-  void LeaveOutBadImages();
+  void SkipBadImages();
   Image Load(const File& file) const;
   Image ToSize(const File& file) const;
   // Without an epoch, images are not varied.

@@ -33,7 +33,7 @@ constexpr size_t kMaxText = std::numeric_limits<int32_t>::max();
 
 bool EndsIn(std::string_view path, std::string_view extension) {
   if (path.ends_with(".gz")) path.remove_suffix(3);
-  return AsciiLower(path.substr(path.size() - std::min(path.size(), size_t{4}))) == extension;
+  return ToAsciiLower(path.substr(path.size() - std::min(path.size(), size_t{4}))) == extension;
 }
 
 std::string_view TakeLine(std::string_view& rest) {
@@ -127,7 +127,7 @@ class LabelledTextReader {
           (name->empty() ? "The first row has no known column for the " +
                                std::string(name == &columns.label ? "label" : "text")
                          : "The first row has no column \"" + *name + "\"") +
-              "; it has " + Quoted({names.begin(), names.end()}) + ".",
+              "; it has " + QuoteNames({names.begin(), names.end()}) + ".",
           "Name the columns: data.text_column, data.text_pair_column, data.label_column.");
     }
     columns_ = std::move(columns);

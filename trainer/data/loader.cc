@@ -86,7 +86,7 @@ std::optional<Batch> Loader::TakeFromThreads() {
     threads_.emplace_back([this] { Run(); });
   }
   changed_.wait(lock, [this] { return ready_.contains(next_); });
-  Made made = std::move(ready_.extract(next_).mapped());
+  PreparedBatch made = std::move(ready_.extract(next_).mapped());
   next_ = made.error ? batches_ : next_ + 1;
   stop_ = made.error != nullptr;
   lock.unlock();
@@ -99,12 +99,13 @@ void Loader::Run() {
   BlockSignals();
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(
-        lock, [this] { return stop_ || begun_ == batches_ || begun_ - next_ < options_.prefetch; });
-    if (stop_ || begun_ == batches_) return;
-    const int64_t batch = begun_++;
+    changed_.wait(lock, [this] {
+      return stop_ || next_to_make_ == batches_ || next_to_make_ - next_ < options_.prefetch;
+    });
+    if (stop_ || next_to_make_ == batches_) return;
+    const int64_t batch = next_to_make_++;
     lock.unlock();
-    Made made;
+    PreparedBatch made;
     try {
       made.batch = Make(batch);
     } catch (...) {
@@ -112,7 +113,7 @@ void Loader::Run() {
     }
     lock.lock();
     // Stops making batches, because Next() never returns one after an error.
-    if (made.error) begun_ = batches_;
+    if (made.error) next_to_make_ = batches_;
     ready_.emplace(batch, std::move(made));
     changed_.notify_all();
   }

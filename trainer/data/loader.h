@@ -60,7 +60,7 @@ class Loader {
   int64_t taken() const { return taken_; }
 
  private:
-  struct Made {
+  struct PreparedBatch {
     Batch batch;
     std::exception_ptr error;
   };
@@ -81,9 +81,9 @@ class Loader {
   std::mutex mutex_;
   std::condition_variable changed_;
   // mutex_ guards the members below when there are threads.
-  int64_t next_ = 0;               // the batch that Next() returns next
-  int64_t begun_ = 0;              // the batch that the next free thread makes
-  std::map<int64_t, Made> ready_;  // by batch
+  int64_t next_ = 0;                        // the batch that Next() returns next
+  int64_t next_to_make_ = 0;                // the batch that the next free thread makes
+  std::map<int64_t, PreparedBatch> ready_;  // by batch
   bool stop_ = false;
 };
 

@@ -28,7 +28,7 @@ std::string OrderText(bool shuffle, int64_t group_size) {
   return shuffle ? "chance alone" : "the files";
 }
 
-const DistributedSamplerOptions& Checked(const DistributedSamplerOptions& options) {
+const DistributedSamplerOptions& CheckOptions(const DistributedSamplerOptions& options) {
   DDPRUN_CHECK(options.lengths.empty() ||
                (options.shuffle && options.group_size > 0 &&
                 static_cast<int64_t>(options.lengths.size()) == options.dataset_size));
@@ -97,7 +97,7 @@ std::vector<int64_t> GroupByLength(std::vector<int64_t> permutation,
 }
 
 DistributedSampler::DistributedSampler(const DistributedSamplerOptions& options)
-    : options_(Checked(options)), share_(ShareOf(options_)) {}
+    : options_(CheckOptions(options)), share_(ShareOf(options_)) {}
 
 std::vector<int64_t> DistributedSampler::Indices(int64_t ranks) const {
   std::vector<int64_t> order;

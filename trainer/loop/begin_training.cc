@@ -92,7 +92,8 @@ Log OpenLog(const std::string& name,
   const auto level = ParseLogLevel(environment.GetOr("LOGLEVEL", ""));
   Log log({.name = name, .level = level.value_or(LogLevel::kInfo)}, std::move(sink));
   if (recorder != nullptr) {
-    log.CopyTo([recorder = std::move(recorder)](std::string_view line) { recorder->Say(line); });
+    log.CopyTo(
+        [recorder = std::move(recorder)](std::string_view line) { recorder->NoteLine(line); });
   }
   return log;
 }

@@ -61,7 +61,7 @@ void Trainer::WaitForSave() {
     if (watch_.TimeIsOver()) checkpoints_.Abandon();
     // The part of a rank that was lost does not come any more.
     if (recovery_.group == nullptr) continue;
-    if (!recorder_->LostIn(recovery_.group->generation()).empty()) checkpoints_.Abandon();
+    if (!recorder_->LostWorkersSince(recovery_.group->generation()).empty()) checkpoints_.Abandon();
   }
 }
 
@@ -70,7 +70,7 @@ void Trainer::Save(bool evaluation_due) {
   // Rank 0's buffers count; where ranks train on their own, each keeps its own.
   if (recovery_.group == nullptr && strategy_->averages_gradients()) strategy_->BeforeEvaluation();
   saved_step_ = step_;
-  if (observers_ != nullptr) observers_->Tell(&Observer::OnSave, step_);
+  if (observers_ != nullptr) observers_->Notify(&Observer::OnSave, step_);
   checkpoints_.Begin(
       step_, [this](StateVisitor& visitor) { NameState(visitor); }, *model_, evaluation_due);
 }
@@ -116,7 +116,7 @@ bool Trainer::EvaluateModel() {
   recovery_.evaluating = false;
   SetPhase(WorkerPhase::kTraining);
   checkpoints_.NoteEvaluation(recovery_.evaluation);
-  if (observers_ != nullptr) observers_->Tell(&Observer::OnEval, recovery_.evaluation);
+  if (observers_ != nullptr) observers_->Notify(&Observer::OnEval, recovery_.evaluation);
   return true;
 }
 

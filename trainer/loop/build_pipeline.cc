@@ -58,7 +58,7 @@ Failure BadStages(const std::string& title, std::string what, std::string hint) 
 }
 
 std::string ListOf(const std::vector<int64_t>& numbers) {
-  return "[" + Joined(numbers) + "]";
+  return "[" + FormatList(numbers) + "]";
 }
 
 // Numbers of parts; or of blocks, where those before the first block go to the first stage, those
@@ -148,9 +148,9 @@ std::vector<std::string> PlacementText(const std::vector<PipelineStage>& stages,
       modules.insert(modules.end(), parts[i].modules.begin(), parts[i].modules.end());
     }
     const std::string place = over_ranks ? "" : " on " + stage.device.str();
-    lines.push_back(
-        "stage " + std::to_string(stage.index) + place + ": " +
-        (modules.size() > 3 ? modules.front() + " to " + modules.back() : Joined(modules, ", ")));
+    lines.push_back("stage " + std::to_string(stage.index) + place + ": " +
+                    (modules.size() > 3 ? modules.front() + " to " + modules.back()
+                                        : FormatList(modules, ", ")));
   }
   return lines;
 }
@@ -222,7 +222,7 @@ BuiltStrategy BuildPipeline(const Job& job,
     return found;
   };
   {
-    const LayersOver axis(mesh.tensor.size > 1 ? MakeTensorAxis(mesh.tensor) : nullptr);
+    const SplitLayersScope axis(mesh.tensor.size > 1 ? MakeTensorAxis(mesh.tensor) : nullptr);
     built.model = MakeModelParts(job.model, {config.training.loss, config.training.label_smoothing},
                                  [&](const std::string& name) {
                                    const std::vector<int> holders = stages_that_have(name);
@@ -233,7 +233,7 @@ BuiltStrategy BuildPipeline(const Job& job,
                                               : c10::Device(at::kMeta);
                                  });
   }
-  built.model->ForgetMeta();
+  built.model->DropMetaModules();
   HandOutModel(whole.get(), *built.model, mesh);
   if (config.training.gradient_checkpointing) RecomputeBlocks(*built.model);
   std::vector<NamedParameter> own;

@@ -41,7 +41,7 @@ std::shared_ptr<Model> BuildModel(const Job& job,
 std::shared_ptr<Model> OwnPart(const Job& job, const Model* whole, const Mesh& mesh) {
   std::shared_ptr<Model> part;
   {
-    const LayersOver axis(MakeTensorAxis(mesh.tensor));
+    const SplitLayersScope axis(MakeTensorAxis(mesh.tensor));
     std::vector<std::string> fresh;
     part = BuildModel(job, /*owns_weights=*/false, mesh.device, &fresh);
   }
@@ -120,7 +120,7 @@ void HandOutModel(const Model* whole, const Model& part, const Mesh& mesh) {
   });
   torch::OrderedDict<std::string, at::Tensor> state;
   if (whole != nullptr) state = whole->State();
-  HandOutWhole(parts, mesh.control.get(), [&](const std::string& name) { return state[name]; });
+  DistributeWhole(parts, mesh.control.get(), [&](const std::string& name) { return state[name]; });
 }
 
 BuiltStrategy BuildStrategy(const Job& job,

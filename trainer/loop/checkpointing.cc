@@ -146,7 +146,7 @@ void Checkpointing::TellOutcome(const SaveOutcome& outcome, const Observers* obs
                           .seconds = outcome.seconds,
                           .stall_seconds = outcome.stall_seconds};
   if (outcome.error) report.error = outcome.error->what;
-  observers->Tell(&Observer::OnCheckpoint, report);
+  observers->Notify(&Observer::OnCheckpoint, report);
   if (outcome.not_deleted) {
     observers->Note("warning: an old checkpoint stays: " + outcome.not_deleted->what);
   }

@@ -84,7 +84,7 @@ void AddShare(const Job& job,
   const auto evaluate = [&](bool counted) {
     before_batch();
     const PrecisionScope precision(job.config.training.precision);
-    const Evaluated found = strategy.EvaluateBatch(model, batch, sums.NeedsOutputs(batch));
+    const BatchEvaluation found = strategy.EvaluateBatch(model, batch, sums.NeedsOutputs(batch));
     if (counted) sums.Add(found.loss.item<double>(), found.outputs, batch);
   };
   int64_t done = 0;
@@ -128,7 +128,8 @@ EvalReport Evaluate(const Job& job,
   try {
     for (int64_t i = 0; i < ranks.own.size(); ++i) {
       if (i > 0) sums.NextRank();
-      AddShare(job, LogicalRankAt(ranks, i), mover, mesh.counts(), strategy, model, before, sums);
+      AddShare(job, LogicalRankAt(ranks, i), mover, mesh.adds_to_sums(), strategy, model, before,
+               sums);
     }
   } catch (const Failure& failed) {
     if (failed.error().code == Code::kRankLost) throw;

@@ -97,7 +97,7 @@ void LoadModel(const Checkpoint& checkpoint, Model& model) {
 std::optional<Error> ExportFolder(const Checkpoint& checkpoint,
                                   const std::string& folder,
                                   const Environment& environment) {
-  ThrowIfError(CheckOwn(folder, IsListed));
+  ThrowIfError(CheckOnlyOwnEntries(folder, IsListed));
   Job job;
   job.config_path = checkpoint.path();
   job.config = ConfigOf(checkpoint, environment);

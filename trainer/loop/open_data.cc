@@ -188,8 +188,9 @@ std::unique_ptr<Dataset> OpenFiles(const Job& job,
 void CheckSameShape(const std::string& files, const DataShape& train, const DataShape& validation) {
   if (train.input == validation.input) return;
   throw WrongDataFile(files,
-                      "A sample of the validation data has " + Joined(validation.input, " x ") +
-                          " values, one of the training data " + Joined(train.input, " x ") + ".",
+                      "A sample of the validation data has " + FormatList(validation.input, " x ") +
+                          " values, one of the training data " + FormatList(train.input, " x ") +
+                          ".",
                       "Take validation data made as the training data was; data.image_size brings "
                       "the images of folders to one size.");
 }

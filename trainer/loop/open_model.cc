@@ -277,7 +277,7 @@ ModelOptions OpenModel(Config& config) {
   }
   ModelOptions options = ModelOptionsOf(model);
   // Weights by themselves say nothing of the model, and those of images follow the data.
-  if (model.name_or_path.empty() || HoldsWeightsAlone(model.name_or_path) ||
+  if (model.name_or_path.empty() || HasOnlyWeights(model.name_or_path) ||
       (TransformerIn(options) == nullptr && model.type != ModelType::kMlp)) {
     return options;
   }

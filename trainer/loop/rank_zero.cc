@@ -22,8 +22,8 @@
 #include "trainer/loop/sample_text.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/report/format.h"
-#include "trainer/report/go_on_note.h"
 #include "trainer/report/metrics_file.h"
+#include "trainer/report/resume_note.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/report/state_hashes.h"
 #include "trainer/report/terminal.h"
@@ -76,7 +76,7 @@ std::string Announcement(const Job& job,
 
 std::string FreshText(const Job& job, const Trainer& trainer) {
   return "fresh weights, not in " + job.config.model.name_or_path + ": " +
-         Joined(trainer.fresh_parameters());
+         FormatList(trainer.fresh_parameters());
 }
 
 Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer, Error cause) {
@@ -92,7 +92,7 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
     } else {
       hint += "Take";
     }
-    hint += " them from there: ddp-trainer checkpoint export " + ShellQuoted(checkpoint) +
+    hint += " them from there: ddp-trainer checkpoint export " + QuoteForShell(checkpoint) +
             " --to=FOLDER";
   }
   const auto bytes = static_cast<double>(StateBytes(trainer.model()));
@@ -117,7 +117,7 @@ std::string BestText(const Job& job, const RunStart& start) {
   if (!best) return "no step has a " + score + " (checkpoint.save_best): nothing was evaluated";
   return "the best " + score + ", " + LossText(*best->score) + ", was that of step " +
          std::to_string(best->step) + "; its weights: ddp-trainer checkpoint export " +
-         ShellQuoted(best->path) + " --to=FOLDER";
+         QuoteForShell(best->path) + " --to=FOLDER";
 }
 
 // What rank 0 leaves behind when training has ended.
@@ -169,7 +169,7 @@ std::string ResumeCommand(const Job& job, const RunHeader& header, const RunFold
   if (header.local_world_size > 1) {
     command += "--nproc_per_node=" + std::to_string(header.local_world_size) + " ";
   }
-  return command + "--resume " + ShellQuoted(folder.path);
+  return command + "--resume " + QuoteForShell(folder.path);
 }
 
 std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
@@ -193,10 +193,10 @@ void AddGoOnNote(const RunStart& start,
                  const std::string& command,
                  Observers& observers) {
   if (command.empty()) return;
-  observers.Add(std::make_unique<GoOnNote>(command, CanGoOn(command, start),
-                                           [environment, local_rank](std::string_view left) {
-                                             NoteToGoOn(environment, local_rank, left);
-                                           }));
+  observers.Add(std::make_unique<ResumeNote>(command, CanGoOn(command, start),
+                                             [environment, local_rank](std::string_view left) {
+                                               NoteResumeCommand(environment, local_rank, left);
+                                             }));
 }
 
 Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Observers& observers) {
@@ -247,11 +247,11 @@ void TrainToTheEnd(const Job& job,
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
     if (start.begun && CanGoOn(to_go_on, start)) observers.Note("to go on: " + to_go_on);
-    observers.Tell(&Observer::OnEnd, end);
+    observers.Notify(&Observer::OnEnd, end);
     throw;
   }
   const char* const reason = trainer.stopped() ? "stopped" : "finished";
-  observers.Tell(&Observer::OnEnd, RunEnd{.reason = reason, .step = trainer.step()});
+  observers.Notify(&Observer::OnEnd, RunEnd{.reason = reason, .step = trainer.step()});
 }
 
 }  // namespace
@@ -266,15 +266,15 @@ void GoOnAsRankZero(const Job& job,
   const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
                        .place = trainer.place(),
                        .begun = true};
-  const ToldSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
+  const WrittenSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
   Observers observers;
   Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
-  AddFiles(job.config.report, start, terminal, observers, /*goes_on=*/true);
+  AddFiles(job.config.report, start, terminal, observers, /*continues_file=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
   const std::string to_go_on = ResumeCommand(job, header, start.folder);
   AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
-  observers.Tell(&Observer::OnBegin, header);
+  observers.Notify(&Observer::OnBegin, header);
   TrainToTheEnd(job, start, stop, to_go_on, trainer, observers,
                 [&] { trainer.TellMissed(told, observers); });
 }
@@ -310,7 +310,7 @@ void TrainAsRankZero(const Job& job,
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
     AddFiles(job.config.report, start, terminal, observers);
     AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
-    observers.Tell(&Observer::OnBegin, header);
+    observers.Notify(&Observer::OnBegin, header);
   };
   try {
     // What a run goes on from may be refused, and then nothing is changed.

@@ -52,7 +52,8 @@ void VisitReport(StateVisitor& visitor, EvalReport& report) {
 // Since the last of those was lost that are not in this generation.
 std::string SecondsSinceLoss(const FlightRecorder& recorder, int generation) {
   std::chrono::steady_clock::time_point last = {};
-  for (const LostWorker& lost : recorder.LostIn(generation - 1)) last = std::max(last, lost.time);
+  for (const LostWorker& lost : recorder.LostWorkersSince(generation - 1))
+    last = std::max(last, lost.time);
   const std::chrono::duration<double> time = std::chrono::steady_clock::now() - last;
   return std::to_string(time.count());
 }
@@ -71,7 +72,8 @@ void Trainer::RecoverFromPeers() {
 
 void Trainer::SetRecovers(bool recovers) {
   if (recovery_.group == nullptr) return;
-  recorder_->SetRecovers(recovers ? std::optional(recovery_.group->generation()) : std::nullopt);
+  recorder_->SetRecoveryGeneration(recovers ? std::optional(recovery_.group->generation())
+                                            : std::nullopt);
 }
 
 void Trainer::WithOthers(const std::function<void()>& part) {
@@ -183,8 +185,9 @@ void Trainer::Settle() {
   }
   const int generation = recovery_.group->generation();
   if (generation == recovery_.settled) return;
-  recovery_.group->FreePast();
-  for (const LostWorker& worker : recorder_->LostIn(static_cast<int>(recovery_.settled))) {
+  recovery_.group->FreeOldGenerations();
+  for (const LostWorker& worker :
+       recorder_->LostWorkersSince(static_cast<int>(recovery_.settled))) {
     if (observers_ == nullptr || recorder_->IsLost(worker.local_rank, generation)) continue;
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - worker.time;
     const bool in_step = !recovery_.evaluating && step_ < plan_.total_steps;
@@ -200,11 +203,11 @@ void Trainer::Settle() {
   recovery_.settled = generation;
 }
 
-void Trainer::TellMissed(const ToldSteps& told, const Observers& observers) const {
+void Trainer::TellMissed(const WrittenSteps& told, const Observers& observers) const {
   const StepReport& step = reports_.last();
-  if (step.reported && step.step > told.train) observers.Tell(&Observer::OnStep, step);
+  if (step.reported && step.step > told.train) observers.Notify(&Observer::OnStep, step);
   const EvalReport& evaluation = recovery_.evaluation;
-  if (evaluation.step > told.validation) observers.Tell(&Observer::OnEval, evaluation);
+  if (evaluation.step > told.validation) observers.Notify(&Observer::OnEval, evaluation);
 }
 
 }  // namespace ddprun::trainer

@@ -11,8 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/whole_file.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_text.h"
 #include "trainer/config/keys.h"
@@ -83,7 +83,7 @@ Failure NoCheckpoint(const std::string& path, std::string what) {
 void TakeNewest(int64_t before, RunStart& start) {
   NewestCheckpoint newest =
       ValueOrThrow(OpenNewest(start.folder.checkpoints, Verify::kSizes, before));
-  for (const Error& error : newest.passed_over) {
+  for (const Error& error : newest.skipped) {
     start.notes.push_back("passing over " + error.where + ": " + error.what);
   }
   start.checkpoint = std::move(newest.checkpoint);
@@ -218,7 +218,7 @@ void BeginRun(RunStart& start, const Config& config, const Environment& environm
   start.begun = true;
   ThrowIfError(KeepRunFolder(start.folder, config, NamesOfJob(config, environment).all));
   if (!start.folder.made) {
-    const double last = LastToldAt(metrics);
+    const double last = LastWriteTime(metrics);
     if (last > 0 && !IsRestart(environment)) start.idle_seconds = start.unix_seconds - last;
     ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
   } else if (start.checkpoint) {
@@ -265,7 +265,7 @@ FolderView LookAtFolder(const CheckpointPlace& place, c10d::Backend* control) {
   const auto see = [&] { return fs::exists(token, error); };
   if (control->getRank() == 0) {
     fs::create_directories(place.folder, error);
-    (void)WriteWholeFile(token, "", Durability::kUnsynced);
+    (void)WriteFileAtomically(token, "", Durability::kUnsynced);
   }
   ExchangeTexts(control, "");  // it is there, or will not be
   // File systems between hosts may show it late.

@@ -65,7 +65,7 @@ Mesh MeetOthers(const Job& job,
 }
 
 // What the launcher does with a rank that was killed, where it may be replaced, is its own affair:
-// FlightRecorder::SetRecovers tells it.
+// FlightRecorder::SetRecoveryGeneration tells it.
 bool RecoversFromPeers(const Config& config,
                        const RankInfo& rank,
                        const Environment& environment,

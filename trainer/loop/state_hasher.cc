@@ -44,7 +44,7 @@ void StateHasher::HashWeights(int64_t step, const Observers* observers) {
   for (int rank = 0; rank < mesh_.world.size; ++rank, row += count) {
     all.ranks.emplace_back(row, row + count);
   }
-  observers->Tell(&Observer::OnStateHashes, all);
+  observers->Notify(&Observer::OnStateHashes, all);
 }
 
 }  // namespace ddprun::trainer

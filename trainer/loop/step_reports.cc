@@ -145,7 +145,7 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
       report.pipeline_bubble = waited / control_->getSize() / report.step_seconds;
     }
     last_ = report;
-    if (observers != nullptr) observers->Tell(&Observer::OnStep, report);
+    if (observers != nullptr) observers->Notify(&Observer::OnStep, report);
     // Without any prediction there is no loss, and nothing to learn from, but nothing wrong either.
     const bool bad_loss = report.predictions > 0 && !std::isfinite(report.loss);
     if (!job_.config.training.stop_on_bad_loss) continue;

@@ -18,13 +18,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/cpus.h"
 #include "base/failure.h"
 #include "base/flight_recorder.h"
-#include "base/json_of_stranger.h"
 #include "base/open_file_limit.h"
 #include "base/stop_signals.h"
-#include "base/whole_file.h"
+#include "base/untrusted_json.h"
 
 namespace ddprun::trainer {
 
@@ -101,7 +101,7 @@ std::optional<Message> Receive(const UniqueFd& socket) {
     }
   }
   buffer.resize(static_cast<size_t>(received));
-  message.body = ParseJsonOfStranger(buffer);
+  message.body = ParseUntrustedJson(buffer);
   return message;
 }
 

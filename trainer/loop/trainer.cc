@@ -308,7 +308,7 @@ double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
   if (job_.train->equal_predictions() || !strategy_->averages_gradients()) {
     return own * static_cast<double>(ranks_.count) / static_cast<double>(ranks_.own.size());
   }
-  const at::Tensor count = at::tensor({mesh_.counts() ? own : 0.0}, at::kDouble);
+  const at::Tensor count = at::tensor({mesh_.adds_to_sums() ? own : 0.0}, at::kDouble);
   AllReduceOnHost(mesh_.control.get(), count);
   return count.item<double>();
 }
@@ -319,7 +319,7 @@ at::Tensor Trainer::WeightedLoss(Model& model,
                                  const Batch& batch,
                                  double total_predictions,
                                  StepSums& sums) {
-  const bool counts = mesh_.counts();
+  const bool counts = mesh_.adds_to_sums();
   if (counts) {
     sums.samples += batch.samples;
     sums.predictions += batch.predictions;

@@ -58,7 +58,7 @@ class Trainer {
   void TakePlace();
   const CheckpointPlace& place() const { return checkpoints_.place(); }
   // Tells what the rank 0 before, which has told that much, has not come to.
-  void TellMissed(const ToldSteps& told, const Observers& observers) const;
+  void TellMissed(const WrittenSteps& told, const Observers& observers) const;
 
   // Asked on every rank; what one answers counts for all. Must not throw, nor wait.
   // Between steps: whether the run is to stop there, to go on later.

@@ -91,7 +91,7 @@ class Bert final : public Model {
 
   std::vector<Stage> Stages(const Batch& batch) const override {
     const Tokens tokens = TokensOf(batch);
-    const auto embed = [=, this](const at::Tensor& /*inputs*/) { return Embedded(batch, tokens); };
+    const auto embed = [=, this](const at::Tensor& /*inputs*/) { return Embed(batch, tokens); };
     std::vector<Stage> stages = {{{"bert.embeddings"}, embed}};
     for (size_t i = 0; i < blocks_.size(); ++i) {
       // The last layer computes only the first tokens, [CLS], because they represent the texts.
@@ -117,7 +117,7 @@ class Bert final : public Model {
   std::string ConfigJson() const override;
   std::optional<std::string> ParameterFor(const std::string& stored_name) const override;
 
-  bool MayStartFresh(const std::string& parameter) const override {
+  bool MayBeMissingInFile(const std::string& parameter) const override {
     return parameter.starts_with("classifier.") || parameter.starts_with("bert.pooler.");
   }
 
@@ -161,7 +161,7 @@ class Bert final : public Model {
   }
 
   // [N, C]
-  at::Tensor Embedded(const Batch& batch, const Tokens& tokens) const {
+  at::Tensor Embed(const Batch& batch, const Tokens& tokens) const {
     const int64_t length = batch.inputs.size(1);
     CheckLength(length, options_.max_position_embeddings);
     const auto of_tokens = [&](const at::Tensor& ids) {
@@ -198,7 +198,7 @@ class Bert final : public Model {
                  bool only_first) const {
     const int64_t width = options_.hidden_size / options_.num_attention_heads;
     const auto split = [&](const at::Tensor& rows) {
-      return rows.view({tokens.texts, -1, Own(options_.num_attention_heads), width})
+      return rows.view({tokens.texts, -1, OwnCount(options_.num_attention_heads), width})
           .transpose(1, 2);
     };
     const auto padded = [&](const at::Tensor& rows) {

@@ -44,7 +44,7 @@ at::Tensor CausalModel::Loss(const Batch& batch) {
 at::Tensor CausalModel::NextScores(const at::Tensor& inputs, KeyValueCache& cache) {
   const at::Tensor hidden = Walk(HiddenStages(inputs, {}, &cache), inputs);
   cache.Advance(inputs.size(1));
-  return Scores(LastOfEach(hidden, inputs.size(0)), lm_head_);
+  return Scores(LastTokenOfEach(hidden, inputs.size(0)), lm_head_);
 }
 
 }  // namespace ddprun::trainer

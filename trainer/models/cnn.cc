@@ -89,8 +89,8 @@ std::shared_ptr<Model> MakeCnn(const CnnOptions& options) {
     fits = (smaller >> options.channels.size()) > 0;
   }
   if (!fits) {
-    ThrowWrongSize("cnn", "images [" + Joined(options.image) + "], channels [" +
-                              Joined(options.channels) + "] of which each halves the image, " +
+    ThrowWrongSize("cnn", "images [" + FormatList(options.image) + "], channels [" +
+                              FormatList(options.channels) + "] of which each halves the image, " +
                               std::to_string(options.hidden_size) + " hidden values and " +
                               std::to_string(options.num_labels) + " labels");
   }

@@ -116,7 +116,7 @@ class Gpt final : public CausalModel {
                  const at::Tensor& mask,
                  KeyValueCache* cache) const {
     const GptBlock& block = blocks_[index];
-    const int64_t heads = Own(options_.num_attention_heads);
+    const int64_t heads = OwnCount(options_.num_attention_heads);
     const int64_t width = options_.hidden_size / options_.num_attention_heads;
     const auto qkv = Linear(x, block.c_attn).view({-1, length, 3, heads, width}).unbind(2);
     std::pair<at::Tensor, at::Tensor> seen = {qkv[1].transpose(1, 2), qkv[2].transpose(1, 2)};

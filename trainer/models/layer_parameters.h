@@ -10,7 +10,7 @@
 
 namespace ddprun::trainer {
 
-// Which part of a layer each rank has, if ranks divide the layers (LayersOver).
+// Which part of a layer each rank has, if ranks divide the layers (SplitLayersScope).
 enum class Split {
   kNone,      // the whole layer
   kOutputs,   // the rows of its matrix that make some of the outputs
@@ -44,12 +44,12 @@ struct WordVectors {
 
 // While it lives, this thread makes models with the part of their layers that belongs to `axis`'
 // rank. Models that cannot be split are made whole. nullptr: whole models. Not nested.
-class LayersOver {
+class SplitLayersScope {
  public:
-  explicit LayersOver(std::shared_ptr<const TensorAxis> axis);
-  ~LayersOver();
-  LayersOver(const LayersOver&) = delete;
-  LayersOver& operator=(const LayersOver&) = delete;
+  explicit SplitLayersScope(std::shared_ptr<const TensorAxis> axis);
+  ~SplitLayersScope();
+  SplitLayersScope(const SplitLayersScope&) = delete;
+  SplitLayersScope& operator=(const SplitLayersScope&) = delete;
 };
 
 }  // namespace ddprun::trainer

@@ -69,7 +69,7 @@ std::vector<at::Tensor> Linears(const at::Tensor& x, std::initializer_list<const
 
 at::Tensor Embedding(const at::Tensor& ids, const WordVectors& words, int64_t padding) {
   if (words.axis == nullptr) return at::embedding(words.weight, ids, padding);
-  const auto [begin, length] = words.axis->Own(words.vocabulary);
+  const auto [begin, length] = words.axis->OwnRange(words.vocabulary);
   const at::Tensor rows = ids - begin;
   const at::Tensor elsewhere = rows.lt(0).logical_or_(rows.ge(length));
   const bool has_padding = padding >= begin && padding < begin + length;
@@ -133,7 +133,7 @@ at::Tensor Attention(const at::Tensor& queries,
                      const at::Tensor& keys,
                      const at::Tensor& values,
                      const AttentionOptions& options) {
-  std::optional<OwnRandomNumbers> of_these_heads;
+  std::optional<RandomNumbersOfPart> of_these_heads;
   if (options.axis != nullptr && options.dropout > 0) {
     of_these_heads.emplace(queries.device(), options.axis->rank());
   }
@@ -147,11 +147,11 @@ at::Tensor Attention(const at::Tensor& queries,
   return mixed.transpose(1, 2).reshape({-1, queries.size(1) * values.size(-1)});
 }
 
-at::Tensor LastOfEach(const at::Tensor& x, int64_t texts) {
+at::Tensor LastTokenOfEach(const at::Tensor& x, int64_t texts) {
   return x.view({texts, -1, x.size(-1)}).select(1, -1);
 }
 
-at::Tensor AtLeastFloat(const at::Tensor& x) {
+at::Tensor WidenToFloat(const at::Tensor& x) {
   return at::isReducedFloatingType(x.scalar_type()) ? x.to(at::kFloat) : x;
 }
 
@@ -159,7 +159,7 @@ at::Tensor CrossEntropy(const at::Tensor& scores,
                         const at::Tensor& targets,
                         int64_t predictions,
                         double smoothing) {
-  const at::Tensor exact = AtLeastFloat(scores);
+  const at::Tensor exact = WidenToFloat(scores);
   const auto reduction = predictions > 0 ? at::Reduction::Mean : at::Reduction::Sum;
   if (smoothing == 0 || IsForHostKernels(scores)) {
     return at::cross_entropy_loss(exact, targets, /*weight=*/{}, reduction, kIgnoredTarget,

@@ -83,11 +83,11 @@ at::Tensor Attention(const at::Tensor& queries,
                      const AttentionOptions& options);
 
 // Returns the row of the last token of each text: [B * L, C] -> [B, C].
-at::Tensor LastOfEach(const at::Tensor& x, int64_t texts);
+at::Tensor LastTokenOfEach(const at::Tensor& x, int64_t texts);
 
 // Converts bfloat16 and float16 to float32, because losses are computed in it. Returns other types
 // unchanged.
-at::Tensor AtLeastFloat(const at::Tensor& x);
+at::Tensor WidenToFloat(const at::Tensor& x);
 
 // Returns the mean cross-entropy over the targets that are not -100: scores [N, classes], targets
 // int64 [N]. `predictions` is their number; the mean over none is 0. `smoothing`: the part of each

@@ -53,8 +53,8 @@ class Llama final : public CausalModel {
   explicit Llama(const LlamaOptions& options)
       : CausalModel(options.vocab_size),
         options_(options),
-        heads_(Own(options.num_attention_heads)),
-        groups_(Own(options.num_key_value_heads)) {
+        heads_(OwnCount(options.num_attention_heads)),
+        groups_(OwnCount(options.num_key_value_heads)) {
     const int64_t width = options.hidden_size;
     embedding_ = AddWordVectors("model.embed_tokens", options.vocab_size, width);
     for (int64_t i = 0; i < options.num_hidden_layers; ++i) {
@@ -164,7 +164,7 @@ class Llama final : public CausalModel {
       const auto [all_keys, all_values] = cache->Extend(index, keys, values);
       if (length == 1) return Linear(OneToken(queries, all_keys, all_values), block.output);
     }
-    const at::Tensor mixed = Attention(queries, Repeated(keys), Repeated(values),
+    const at::Tensor mixed = Attention(queries, RepeatHeads(keys), RepeatHeads(values),
                                        {.mask = mask,
                                         .causal = true,
                                         .dropout = is_training() ? options_.attention_dropout : 0.0,
@@ -186,7 +186,7 @@ class Llama final : public CausalModel {
   }
 
   // Repeats keys or values for every head: [B, K, L, D] -> [B, H, L, D].
-  at::Tensor Repeated(const at::Tensor& x) const {
+  at::Tensor RepeatHeads(const at::Tensor& x) const {
     const int64_t group = heads_ / groups_;
     if (group == 1) return x;
     const int64_t length = x.size(2);

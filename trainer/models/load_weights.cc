@@ -38,7 +38,7 @@ Assignment Assign(const Model& model, const WeightsFiles& files) {
   }
   for (const auto& parameter : parameters) {
     if (result.stored_name_of.contains(parameter.key())) continue;
-    (model.MayStartFresh(parameter.key()) ? result.fresh : result.wrong.missing)
+    (model.MayBeMissingInFile(parameter.key()) ? result.fresh : result.wrong.missing)
         .push_back(parameter.key());
   }
   return result;

@@ -52,7 +52,7 @@ at::Tensor LossOfClasses(const at::Tensor& outputs, const Batch& batch, double s
 
 at::Tensor MeanSquaredError(const at::Tensor& outputs, const at::Tensor& targets) {
   const bool column = outputs.dim() == targets.dim() + 1 && outputs.size(-1) == 1;
-  const at::Tensor numbers = AtLeastFloat(column ? outputs.squeeze(-1) : outputs);
+  const at::Tensor numbers = WidenToFloat(column ? outputs.squeeze(-1) : outputs);
   if (numbers.sizes() != targets.sizes()) {
     throw DoNotFit(outputs, targets, "the mean squared error needs equal shapes");
   }

@@ -84,7 +84,7 @@ std::shared_ptr<Model> MakeMlp(const MlpOptions& options) {
   if (positive && sizes.size() >= 2) return std::make_shared<Mlp>(options);
   throw Failure(Error{.code = Code::kUsage,
                       .title = "WRONG MODEL SIZE",
-                      .what = "An mlp model was asked for with layer_sizes [" + Joined(sizes) +
+                      .what = "An mlp model was asked for with layer_sizes [" + FormatList(sizes) +
                               "]; at least two positive sizes were expected: input and output.",
                       .hint = "For example \"layer_sizes\": [10, 10, 5].",
                       .page = "model-size"});

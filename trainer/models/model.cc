@@ -79,7 +79,7 @@ std::vector<at::Tensor> Model::ParametersOf(const Stage& stage) const {
 }
 
 at::Tensor Model::Walk(std::span<const Stage> stages, at::Tensor x) const {
-  if (given_.defined()) x = given_;
+  if (first_input_.defined()) x = first_input_;
   for (size_t i = first_stage_; i < stages.size(); ++i) x = stage_hook_(stages[i], x);
   return x;
 }
@@ -92,19 +92,19 @@ at::Tensor Model::RunStages(const Batch& batch,
   return Walk(std::span(stages).subspan(begin, end - begin), x);
 }
 
-at::Tensor Model::GoOnFrom(size_t begin,
-                           const at::Tensor& x,
-                           const std::function<at::Tensor()>& call) {
+at::Tensor Model::RunFromStage(size_t begin,
+                               const at::Tensor& x,
+                               const std::function<at::Tensor()>& call) {
   first_stage_ = begin;
-  given_ = x;
+  first_input_ = x;
   const auto reset = c10::make_scope_exit([this] {
     first_stage_ = 0;
-    given_.reset();
+    first_input_.reset();
   });
   return call();
 }
 
-void Model::ForgetMeta() {
+void Model::DropMetaModules() {
   ForgetMetaIn(*this);
 }
 
@@ -121,7 +121,7 @@ at::Tensor Model::AddSplit(const std::string& dotted_name,
   if (axis_ == nullptr) return AddParameter(dotted_name, sizes);
   std::vector<int64_t> own = sizes.vec();
   const int64_t each = own[dimension] / fused;
-  const IndexRange range = axis_->Own(each);
+  const IndexRange range = axis_->OwnRange(each);
   own[dimension] = fused * range.length;
   for (int64_t i = 0; i < fused; ++i) {
     StatePart part{
@@ -200,11 +200,11 @@ at::Tensor LanguageModel::NextScores(const at::Tensor& inputs, KeyValueCache& ca
   return scores;
 }
 
-LayersOver::LayersOver(std::shared_ptr<const TensorAxis> axis) {
+SplitLayersScope::SplitLayersScope(std::shared_ptr<const TensorAxis> axis) {
   axis_of_layers = std::move(axis);
 }
 
-LayersOver::~LayersOver() {
+SplitLayersScope::~SplitLayersScope() {
   axis_of_layers.reset();
 }
 
@@ -214,7 +214,7 @@ void RecomputeBlocks(Model& model) {
     if (!stage.is_block) return stage.forward(x);
     std::vector<at::Tensor>& parameters = known[stage.modules];
     if (parameters.empty()) parameters = model.ParametersOf(stage);
-    return Recomputed(stage.forward, x, parameters);
+    return RunWithRecompute(stage.forward, x, parameters);
   });
 }
 

@@ -48,9 +48,11 @@ class Model : public torch::nn::Module {
   at::Tensor RunStages(const Batch& batch, size_t begin, size_t end, const at::Tensor& x) const;
   // Of a model that has only its last stages, from `begin` on: LossFrom, Outputs and Loss, called
   // by `call`, begin with those, and with x, which the others have made elsewhere.
-  at::Tensor GoOnFrom(size_t begin, const at::Tensor& x, const std::function<at::Tensor()>& call);
+  at::Tensor RunFromStage(size_t begin,
+                          const at::Tensor& x,
+                          const std::function<at::Tensor()>& call);
   // Forgets the submodules that are on at::kMeta alone: others have them (ParametersOn).
-  void ForgetMeta();
+  void DropMetaModules();
   const StageHook& stage_hook() const { return stage_hook_; }
   // Of models with a loss of their own, label_smoothing alone counts.
   void SetLoss(const LossOptions& loss) { loss_ = loss; }
@@ -93,8 +95,8 @@ class Model : public torch::nn::Module {
 
   // A weights file may lack the parameter, as the file of an encoder lacks a classifier's head:
   // InitializeParameter then draws it.
-  virtual bool MayStartFresh(const std::string& /*parameter*/) const { return false; }
-  // Draws one parameter from torch's default generator. REQUIRES: MayStartFresh, or the model
+  virtual bool MayBeMissingInFile(const std::string& /*parameter*/) const { return false; }
+  // Draws one parameter from torch's default generator. REQUIRES: MayBeMissingInFile, or the model
   // draws all of them so.
   virtual void InitializeParameter(const std::string& /*parameter*/, at::Tensor& /*value*/) const {}
 
@@ -123,7 +125,9 @@ class Model : public torch::nn::Module {
   // Who has the other parts of the layers; nullptr: they are whole.
   const TensorAxis* axis() const { return axis_.get(); }
   // This rank's of `whole` heads, or of what else comes with the outputs of a split layer.
-  int64_t Own(int64_t whole) const { return axis_ == nullptr ? whole : axis_->Own(whole).length; }
+  int64_t OwnCount(int64_t whole) const {
+    return axis_ == nullptr ? whole : axis_->OwnRange(whole).length;
+  }
 
   LossOptions loss_;
 
@@ -132,7 +136,7 @@ class Model : public torch::nn::Module {
   std::map<std::string, StatePlacement> placements_;  // of split parameters
   StageHook stage_hook_ = [](const Stage& stage, const at::Tensor& x) { return stage.forward(x); };
   size_t first_stage_ = 0;
-  at::Tensor given_;  // to the first stage; undefined: what Walk is called with
+  at::Tensor first_input_;  // to the first stage; undefined: what Walk is called with
 };
 
 // Has the blocks of the model keep no more than what they take (compute/recompute.h).

@@ -83,14 +83,14 @@ class HostedModel final : public Model, private OwnMetrics {
 
   at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) override {
     const AutocastScope autocast(device_.type());
-    return Checked(CallPlugin(
+    return CheckLoss(CallPlugin(
         path_, [&] { return OnBatch("computing the loss", batch); },
         [&] { return module_->LossFrom(outputs, batch); }));
   }
 
   at::Tensor Loss(const Batch& batch) override {
     const AutocastScope autocast(device_.type());
-    return Checked(CallPlugin(
+    return CheckLoss(CallPlugin(
         path_, [&] { return OnBatch("computing the loss", batch); },
         [&] { return module_->Loss(batch); }));
   }
@@ -151,7 +151,7 @@ class HostedModel final : public Model, private OwnMetrics {
     for (const auto& buffer : module_->named_buffers()) AddBuffer(buffer.key(), buffer.value());
   }
 
-  at::Tensor Checked(at::Tensor loss) const {
+  at::Tensor CheckLoss(at::Tensor loss) const {
     if (!loss.defined() || loss.dim() != 0 || !loss.is_floating_point()) {
       throw PluginError(path_, "The loss is " + DescribeOrUndefined(loss) +
                                    "; a floating point scalar, without dimensions, was expected.");

@@ -24,7 +24,7 @@ inline constexpr const char* kPickleIndexName = "pytorch_model.bin.index.json";
 
 // Copies weights into the model's parameters, from a folder, a checkpoint of a run, or one file
 // (safetensors, or of torch.save). Converts float16 and bfloat16. Returns the parameters that the
-// files lack and that the model drew anew (Model::MayStartFresh).
+// files lack and that the model drew anew (Model::MayBeMissingInFile).
 //
 // Throws Failure, which lists all errors in one message: missing tensors, unknown tensors, and
 // other shapes.
@@ -32,7 +32,7 @@ std::vector<std::string> LoadWeights(Model& model, const std::string& path);
 
 // Returns whether the path is a file or a checkpoint of a run, which have weights but do not
 // describe a model.
-bool HoldsWeightsAlone(const std::string& path);
+bool HasOnlyWeights(const std::string& path);
 
 // Throws the errors of LoadWeights(), but reads only the headers of the files. `model` may be a
 // shape.

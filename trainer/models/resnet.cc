@@ -118,7 +118,7 @@ class ResNet final : public Model {
   }
 
   // The last layer may start anew, because published weights are for ImageNet's 1000 classes.
-  bool MayStartFresh(const std::string& parameter) const override {
+  bool MayBeMissingInFile(const std::string& parameter) const override {
     return parameter.starts_with("fc.");
   }
   void InitializeParameter(const std::string& /*parameter*/, at::Tensor& value) const override {

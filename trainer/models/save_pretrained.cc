@@ -8,9 +8,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/owned_folder.h"
-#include "base/whole_file.h"
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/state/safetensors.h"
@@ -36,7 +36,7 @@ constexpr std::array<const char*, 10> kCompanions = {"vocab.txt",
 
 void WriteText(const fs::path& path, std::string_view text) {
   // The file is not synced, because the caller syncs the whole folder.
-  ThrowIfError(WriteWholeFile(path.string(), text, Durability::kUnsynced));
+  ThrowIfError(WriteFileAtomically(path.string(), text, Durability::kUnsynced));
 }
 
 // Returns nullopt if the folder or file is missing or cannot be read, because a run that has
@@ -100,7 +100,7 @@ void WriteWeights(const Model& model, const fs::path& folder, const SaveOptions&
 }
 
 // Returns the options that a reader finds in `config`; nullopt if it describes no model.
-std::optional<ModelOptions> Described(const ordered_json& config) {
+std::optional<ModelOptions> FindOptions(const ordered_json& config) {
   try {
     return ReadModelOptions(FolderConfig(kConfigName, nlohmann::json(config)));
   } catch (const Failure&) {
@@ -110,14 +110,14 @@ std::optional<ModelOptions> Described(const ordered_json& config) {
 
 // Returns `source` with the keys of `own`. A key keeps its value in `source`, or stays missing, if
 // a reader finds the same model with it.
-ordered_json Merged(const ordered_json& source, const ordered_json& own) {
+ordered_json MergeConfigs(const ordered_json& source, const ordered_json& own) {
   ordered_json merged = source;
   for (const auto& [key, value] : own.items()) merged[key] = value;
   const bool has_labels = own.contains("id2label");
   // num_labels repeats the number of names in id2label.
   if (has_labels && merged.contains("num_labels")) merged["num_labels"] = own["id2label"].size();
-  if (!Described(merged)) merged.erase("problem_type");
-  const auto wanted = Described(own);
+  if (!FindOptions(merged)) merged.erase("problem_type");
+  const auto wanted = FindOptions(own);
   for (const auto& [key, value] : own.items()) {
     if (key == "architectures") continue;
     ordered_json kept = merged;
@@ -126,7 +126,7 @@ ordered_json Merged(const ordered_json& source, const ordered_json& own) {
     } else {
       kept.erase(key);
     }
-    if (wanted.has_value() && Described(kept) == wanted) merged = std::move(kept);
+    if (wanted.has_value() && FindOptions(kept) == wanted) merged = std::move(kept);
   }
   const auto labels = [](const ordered_json& config) {
     return config.value("id2label", ordered_json());
@@ -155,7 +155,7 @@ std::string ConfigText(const Model& model, const SaveOptions& options) {
   }
   if (const auto text = ReadText(options.source, kConfigName)) {
     const ordered_json source = ordered_json::parse(*text, nullptr, /*allow_exceptions=*/false);
-    if (source.is_object()) config = Merged(source, config);
+    if (source.is_object()) config = MergeConfigs(source, config);
   }
   // Replaces invalid UTF-8, because names of classes may contain any bytes.
   return config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
@@ -181,7 +181,7 @@ void WriteFiles(const Model& model, const fs::path& folder, const SaveOptions& o
 std::string SavePretrained(const Model& model,
                            const std::string& folder,
                            const SaveOptions& options) {
-  WholeFolder whole = ValueOrThrow(WholeFolder::Create(folder));
+  AtomicFolder whole = ValueOrThrow(AtomicFolder::Create(folder));
   WriteFiles(model, whole.path(), options);
   return ValueOrThrow(whole.Finish());
 }

@@ -44,7 +44,7 @@ struct Sizes {
   double copies(double weights) const { return number == kFloat ? 0 : weights * number; }
 };
 
-struct Kept {
+struct AttentionMemory {
   double saved = 0;
   double transient = 0;
 };
@@ -52,7 +52,7 @@ struct Kept {
 // Returns the memory of ScaledDotProduct() with `queries` tokens of each sample, of `width` numbers
 // each: queries, keys and values, and the tensors made from the scores. The caller counts the
 // result.
-Kept AttentionKeeps(const Sizes& s, double queries, double width) {
+AttentionMemory MemoryOfAttention(const Sizes& s, double queries, double width) {
   const double rows = s.samples * (queries + 2 * s.length) * width;
   if (!s.composed) {
     return {rows * s.number + s.samples * queries * (width * s.number + s.heads * kFloat),
@@ -110,7 +110,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const GptOptions& model,
   const double hidden = s.tokens * s.width;
   const double inner = s.tokens * s.inner;
   const double weights = (4 * s.own_width + 2 * s.inner) * s.width;
-  const Kept attention = AttentionKeeps(s, s.length, s.own_width);
+  const AttentionMemory attention = MemoryOfAttention(s, s.length, s.own_width);
   const StageMemory block{
       // The stream before and after attention; the inputs of c_attn, c_proj, c_fc and the GELU.
       .saved = hidden * (2 * kFloat + (2 + s.share) * s.number) + 2 * inner * s.number +
@@ -137,7 +137,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const LlamaOptions& model,
   const double hidden = s.tokens * s.width;
   const double inner = s.tokens * s.inner;
   const double weights = (2 * s.heads + 2 * groups) * head * s.width + 3 * s.inner * s.width;
-  const Kept attention = AttentionKeeps(s, s.length, s.heads * head);
+  const AttentionMemory attention = MemoryOfAttention(s, s.length, s.heads * head);
   const StageMemory block{
       // Each of the two norms keeps its input, the normalized input, and its output.
       .saved = hidden * (4 * kFloat + 2 * s.number) + s.tokens * s.heads * head * s.number +
@@ -160,7 +160,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const BertOptions& model,
   const auto layer = [&](double rows, double queries) {
     const double hidden = rows * s.width;
     const double inner = rows * s.inner;
-    const Kept attention = AttentionKeeps(s, queries, s.own_width);
+    const AttentionMemory attention = MemoryOfAttention(s, queries, s.own_width);
     return StageMemory{
         .saved = s.tokens * s.width * s.number + hidden * (2 * kFloat + (1 + s.share) * s.number) +
                  2 * inner * s.number + attention.saved + s.copies(weights),

@@ -10,9 +10,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/text.h"
-#include "base/whole_file.h"
 #include "trainer/compute/precision.h"
 
 namespace ddprun::trainer {
@@ -33,7 +33,7 @@ Failure Unusable(const std::string& path, const std::string& what) {
                        .page = "torchscript"});
 }
 
-Failure OwnLoss(const std::string& path) {
+Failure LossKeyDoesNotFit(const std::string& path) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "KEYS THAT DO NOT FIT",
                        .where = path,
@@ -60,7 +60,7 @@ torch::jit::Module Open(const std::string& path, c10::Device device = at::kCPU) 
   }
 }
 
-Argument ArgumentNamed(const std::string& name) {
+Argument ArgumentOfName(const std::string& name) {
   if (name == "targets" || name == "target" || name == "labels") return Argument::kTargets;
   if (name == "attention_mask") return Argument::kAttentionMask;
   if (name == "token_type_ids") return Argument::kTokenTypeIds;
@@ -75,7 +75,7 @@ std::vector<Argument> ArgumentsOf(const std::string& path, const torch::jit::Mod
   std::vector<Argument> arguments;
   for (size_t i = 1; i < schema.arguments().size(); ++i) {
     const c10::Argument& formal = schema.arguments()[i];
-    Argument argument = i == 1 ? Argument::kInputs : ArgumentNamed(formal.name());
+    Argument argument = i == 1 ? Argument::kInputs : ArgumentOfName(formal.name());
     if (argument == Argument::kDefault && !formal.default_value()) {
       throw Unusable(path, "has a forward with an argument \"" + formal.name() +
                                "\"; besides the first, only targets, labels, attention_mask and "
@@ -115,7 +115,7 @@ class TorchScript final : public Model {
       AdoptParameter(parameter.name, parameter.value);
     }
     if (TakesTargets() && (loss.kind != Loss::kAuto || loss.label_smoothing > 0)) {
-      throw OwnLoss(path);
+      throw LossKeyDoesNotFit(path);
     }
     for (const auto& buffer : module_.named_buffers()) AddBuffer(buffer.name, buffer.value);
   }
@@ -144,7 +144,7 @@ class TorchScript final : public Model {
   }
 
   void SaveFiles(const std::string& folder) const override {
-    WholeFile file = ValueOrThrow(WholeFile::Create((fs::path(folder) / kFileName).string()));
+    AtomicFile file = ValueOrThrow(AtomicFile::Create((fs::path(folder) / kFileName).string()));
     Status status;
     const auto write = [&](const void* bytes, size_t count) {
       if (status.ok()) status = file.Write({static_cast<const char*>(bytes), count});
@@ -251,7 +251,7 @@ std::vector<std::string> TorchScriptNotes(const std::string& path) {
   for (const bool on : {false, true}) {
     const std::set<std::string> names = LayersFixed(*graph->block(), on);
     if (names.empty()) continue;
-    const std::string layers = "the mode of its " + Joined(names, " and ") + " is that of ";
+    const std::string layers = "the mode of its " + FormatList(names, " and ") + " is that of ";
     notes.push_back(on ? "traced after train(): " + layers +
                              "training, also in validation; torch.jit.script follows the mode"
                        : "traced after eval(): " + layers +

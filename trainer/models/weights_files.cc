@@ -131,7 +131,7 @@ std::map<std::string, WeightsFiles::Entry> OpenCheckpoint(const std::string& pat
 
 }  // namespace
 
-bool HoldsWeightsAlone(const std::string& path) {
+bool HasOnlyWeights(const std::string& path) {
   return fs::is_regular_file(path) || IsCheckpoint(path);
 }
 
@@ -181,7 +181,8 @@ void WeightsFiles::OpenShards() {
 // Adds the file's tensors. Returns their names.
 std::vector<std::string> WeightsFiles::AddFile(const std::string& path) {
   std::vector<std::string> names;
-  for (auto& [name, entry] : TorchFile::IsOne(path) ? OpenTorchFile(path) : OpenSafetensors(path)) {
+  for (auto& [name, entry] :
+       TorchFile::IsTorchFile(path) ? OpenTorchFile(path) : OpenSafetensors(path)) {
     if (!entries_.emplace(name, std::move(entry)).second) {
       throw BrokenIndex(path_, "names two shards with tensor \"" + name + "\"");
     }

@@ -197,7 +197,7 @@ struct WordsOfName {
       last = letter;
     }
     borders.push_back(true);
-    text = AsciiLower(text);
+    text = ToAsciiLower(text);
   }
 
   bool Contain(const std::string& wanted) const {

@@ -14,7 +14,7 @@ class CompressHook : public CommHook {
   explicit CompressHook(at::ScalarType type) : type_(type) {}
 
   std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override {
-    at::Tensor& packed = Packed(bucket, group);
+    at::Tensor& packed = PackedBuffer(bucket, group);
     packed.copy_(bucket.flat);
     return [work = BeginAllReduce(group, packed, c10d::ReduceOp::AVG), packed, flat = bucket.flat] {
       work->wait();
@@ -25,7 +25,7 @@ class CompressHook : public CommHook {
  private:
   // Returns a buffer that the hook keeps from step to step, because fresh shared memory costs more
   // than the copy.
-  at::Tensor& Packed(const GradientBucket& bucket, c10d::Backend& group) {
+  at::Tensor& PackedBuffer(const GradientBucket& bucket, c10d::Backend& group) {
     if (packed_.size() <= bucket.index) packed_.resize(bucket.index + 1);
     at::Tensor& packed = packed_[bucket.index];
     if (!packed.defined() || packed.numel() != bucket.flat.numel()) {

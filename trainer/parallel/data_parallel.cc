@@ -279,8 +279,8 @@ class DataParallel final : public Strategy {
   DeviceScalar ClipGradients(double max_norm) override { return single_->ClipGradients(max_norm); }
   void Step() override { single_->Step(); }
   void BeforeEvaluation() override { all_.ForgetReplicas(); }
-  Evaluated EvaluateBatch(Model& /*model*/, const Batch& batch, bool with_outputs) override {
-    Evaluated found = Strategy::EvaluateBatch(all_, batch, with_outputs);
+  BatchEvaluation EvaluateBatch(Model& /*model*/, const Batch& batch, bool with_outputs) override {
+    BatchEvaluation found = Strategy::EvaluateBatch(all_, batch, with_outputs);
     if (with_outputs) found.outputs = found.outputs.to(first_device_);
     return found;
   }
@@ -295,7 +295,7 @@ class DataParallel final : public Strategy {
     for (const StateTensor& one : state.tensors) {
       if (one.name.starts_with("optimizer.")) report.devices[0].optimizer += Bytes({one.tensor});
     }
-    observers.Tell(&Observer::OnDeviceMemory, report);
+    observers.Notify(&Observer::OnDeviceMemory, report);
   }
   void NameState(StateVisitor& visitor) override { single_->NameState(visitor); }
   double exposed_seconds() const override { return all_.copy_seconds(); }

@@ -38,7 +38,7 @@ GatheredUnits::GatheredUnits(std::span<const NamedParameter> parameters,
   const auto add = [&](std::vector<NamedParameter> members) {
     units_.push_back({.layout = UnitLayout(std::move(members), axis_.rank, axis_.size)});
     states_.emplace_back();
-    HandOut(units_.back(), mesh);
+    ShardUnit(units_.back(), mesh);
   };
   add(std::move(others));
   for (const std::vector<size_t>& block : blocks) {
@@ -68,7 +68,7 @@ void GatheredUnits::MakePart(State& state, int64_t elements, const at::TensorOpt
   if (axis_.size == 1) state.in_place = state.part;
 }
 
-void GatheredUnits::HandOut(ShardedUnit& unit, const Mesh& mesh) {
+void GatheredUnits::ShardUnit(ShardedUnit& unit, const Mesh& mesh) {
   State& state = states_.back();
   if (unit.layout.elements() == 0) return;
   const at::NoGradGuard no_grad;
@@ -95,25 +95,26 @@ void GatheredUnits::StartGather(size_t index) {
   if (state.buffer.defined() || !unit.flat.defined()) return;
   const at::NoGradGuard no_grad;
   state.buffer = buffers_.Take(unit.layout.elements(), unit.flat.options());
-  state.coming = GatherParts(axis_, state.part, state.buffer.narrow(0, 0, unit.layout.elements()));
+  state.gather_work =
+      GatherParts(axis_, state.part, state.buffer.narrow(0, 0, unit.layout.elements()));
 }
 
 void GatheredUnits::Gather(size_t index) {
   StartGather(index);
   State& state = states_[index];
-  if (state.there || !state.buffer.defined()) return;
+  if (state.is_gathered || !state.buffer.defined()) return;
   const Stopwatch stopwatch(exposed_seconds_);
-  if (state.coming != nullptr) std::exchange(state.coming, nullptr)->wait();
+  if (state.gather_work != nullptr) std::exchange(state.gather_work, nullptr)->wait();
   PointTo(units_[index].flat, state.buffer);
-  state.there = true;
+  state.is_gathered = true;
 }
 
 void GatheredUnits::Free(size_t index) {
   State& state = states_[index];
   if (!state.buffer.defined()) return;
-  if (state.coming != nullptr) std::exchange(state.coming, nullptr)->wait();
+  if (state.gather_work != nullptr) std::exchange(state.gather_work, nullptr)->wait();
   PointTo(units_[index].flat, state.in_place);
-  state.there = false;
+  state.is_gathered = false;
   buffers_.GiveBack(std::exchange(state.buffer, {}));
 }
 
@@ -127,7 +128,7 @@ void GatheredUnits::GatherAll() {
 
 // A barrier, so that all ranks have finished the last update before this rank reads their parts. No
 // rank reads a part during the next update, because an update needs gradients of all ranks.
-void GatheredUnits::Meet() {
+void GatheredUnits::Barrier() {
   if (axis_.size == 1) return;
   const Stopwatch stopwatch(exposed_seconds_);
   c10d::BarrierOptions options;
@@ -138,13 +139,13 @@ void GatheredUnits::Meet() {
 // Frees the units, because those of a forward without a backward may be older than the last update.
 void GatheredUnits::BeforeForward() {
   FreeAll();
-  if (in_place_) return Meet();
+  if (in_place_) return Barrier();
   Gather(0);
 }
 
 void GatheredUnits::AfterForward() {
   FreeAll();
-  if (in_place_) Meet();  // an update may follow without a backward
+  if (in_place_) Barrier();  // an update may follow without a backward
 }
 
 at::Tensor GatheredUnits::Run(size_t block, const Forward& forward, const at::Tensor& x) {

@@ -56,15 +56,15 @@ class GatheredUnits {
  private:
   struct State {
     at::Tensor buffer = {};  // undefined: the unit is freed
-    c10::intrusive_ptr<c10d::Work> coming = {};
+    c10::intrusive_ptr<c10d::Work> gather_work = {};
     at::Tensor part = {};      // this rank's part
     at::Tensor in_place = {};  // all ranks' parts, if they are read in place
-    bool there = false;
+    bool is_gathered = false;
   };
 
-  void HandOut(ShardedUnit& unit, const Mesh& mesh);
+  void ShardUnit(ShardedUnit& unit, const Mesh& mesh);
   void MakePart(State& state, int64_t elements, const at::TensorOptions& type) const;
-  void Meet();
+  void Barrier();
   void StartGather(size_t unit);
   void Gather(size_t unit);
   void BeforeBackward(size_t unit);

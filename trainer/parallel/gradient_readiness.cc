@@ -27,12 +27,12 @@ void GradientReadiness::Begin() {
   }
 }
 
-bool GradientReadiness::Came(size_t index) {
+bool GradientReadiness::NoteGradient(size_t index) {
   Slot& slot = slots_[index];
   slot.used = true;
   ++slot.calls;
   // The first backward of a static graph counts how often each gradient comes.
-  return !FirstOfStaticGraph() && slot.calls >= slot.expected_calls;
+  return !IsFirstOfStaticGraph() && slot.calls >= slot.expected_calls;
 }
 
 void GradientReadiness::SetReady(size_t index) {
@@ -49,7 +49,7 @@ void GradientReadiness::EndFirstOfStaticGraph() {
   }
 }
 
-void GradientReadiness::Synchronised() {
+void GradientReadiness::NoteSynchronised() {
   for (Slot& slot : slots_) slot.used = false;
   graph_known_ = static_graph_;
 }

@@ -24,23 +24,25 @@ class GradientReadiness {
   void Begin();
   // Records that a gradient of the parameter has come. A static graph may bring several. Returns
   // whether it is the last one, as far as known.
-  bool Came(size_t index);
+  bool NoteGradient(size_t index);
   // Marks the parameter as ready: it gets no further gradient. REQUIRES: !ready(index).
   void SetReady(size_t index);
   // Ends the first backward of a static graph, and marks each parameter with a gradient as ready.
   void EndFirstOfStaticGraph();
   // Records that the backward is synchronised.
-  void Synchronised();
+  void NoteSynchronised();
 
   bool ready(size_t index) const { return slots_[index].ready; }
   bool full(size_t bucket) const { return missing_[bucket] == 0; }
-  bool used(size_t index) const { return slots_[index].used; }  // since the last Synchronised()
-  bool FirstOfStaticGraph() const { return static_graph_ && !graph_known_; }
+  bool used(size_t index) const { return slots_[index].used; }  // since the last NoteSynchronised()
+  bool IsFirstOfStaticGraph() const { return static_graph_ && !graph_known_; }
   // Returns whether the parameters without any gradient are known, which only a static graph
   // allows.
   bool graph_known() const { return graph_known_; }
-  bool never_comes(size_t index) const { return graph_known_ && slots_[index].expected_calls == 0; }
-  bool first_call(size_t index) const { return slots_[index].calls == 1; }
+  bool has_no_gradient(size_t index) const {
+    return graph_known_ && slots_[index].expected_calls == 0;
+  }
+  bool is_first_call(size_t index) const { return slots_[index].calls == 1; }
   size_t size() const { return slots_.size(); }
 
  private:

@@ -28,7 +28,7 @@ void Mesh::ShutDown() const {
   for (c10d::Backend* group : groups) group->shutdown();
 }
 
-Mesh Mesh::OfSameLayers() const {
+Mesh Mesh::WithSameLayers() const {
   Mesh mesh = *this;
   if (tensor.size * pipeline.size > 1) mesh.control = data.host;
   return mesh;

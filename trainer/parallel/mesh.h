@@ -45,11 +45,11 @@ struct Mesh {
 
   // Returns the mesh of the ranks with the same part of the model. Its `control` group has only
   // these ranks.
-  Mesh OfSameLayers() const;
+  Mesh WithSameLayers() const;
 
   // Returns whether this process adds its losses to sums over all ranks. Ranks that share a replica
   // see the same samples, so only one of them does.
-  bool counts() const { return tensor.rank == 0 && pipeline.rank + 1 == pipeline.size; }
+  bool adds_to_sums() const { return tensor.rank == 0 && pipeline.rank + 1 == pipeline.size; }
 
   // Ranks are numbered with the tensor axis innermost, then shard, replicas, pipeline:
   // rank = (pipeline.rank * data.size + data.rank) * tensor.size + tensor.rank, and

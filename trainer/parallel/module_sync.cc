@@ -79,9 +79,9 @@ void ModuleSync::Rejoin(int giver) {
 
 void ModuleSync::BeforeForward() {
   if (!at::GradMode::is_enabled()) return;
-  if (joining_) authority_ = Announce(/*active=*/true).last_active;
+  if (joining_) source_rank_ = ExchangeActive(/*active=*/true).last_active;
   reducer_->RebuildIfDue();
-  if (synchronize_) SyncBuffers(authority_);
+  if (synchronize_) SyncBuffers(source_rank_);
 }
 
 void ModuleSync::AfterForward(std::span<const at::Tensor> outputs) {
@@ -92,7 +92,7 @@ void ModuleSync::SyncBuffers(int root) {
   if (broadcast_buffers_) BroadcastFrom(root, tensors_.buffers, *mesh_.data.group);
 }
 
-ModuleSync::Others ModuleSync::Announce(bool active) {
+ModuleSync::OtherRanks ModuleSync::ExchangeActive(bool active) {
   at::Tensor state = at::empty({2}, at::kLong);
   int64_t* data = state.mutable_data_ptr<int64_t>();
   data[0] = active ? mesh_.data.rank : -1;
@@ -103,23 +103,24 @@ ModuleSync::Others ModuleSync::Announce(bool active) {
 
 void ModuleSync::Join(const std::function<void()>& body) {
   joining_ = true;
-  authority_ = 0;
+  source_rank_ = 0;
   try {
     body();
   } catch (...) {
     joining_ = false;
     throw;
   }
-  for (Others others = Announce(false); others.last_active >= 0; others = Announce(false)) {
-    authority_ = others.last_active;
+  for (OtherRanks others = ExchangeActive(false); others.last_active >= 0;
+       others = ExchangeActive(false)) {
+    source_rank_ = others.last_active;
     reducer_->RebuildIfDue();
     if (!others.synchronize) continue;
-    SyncBuffers(authority_);
+    SyncBuffers(source_rank_);
     reducer_->ShadowBackward();
   }
   joining_ = false;
-  BroadcastFrom(authority_, tensors_.all, *mesh_.data.group);
-  authority_ = 0;
+  BroadcastFrom(source_rank_, tensors_.all, *mesh_.data.group);
+  source_rank_ = 0;
 }
 
 namespace {

@@ -78,11 +78,11 @@ class ModuleSync {
 
  private:
   // Within join(): which rank still has data, and whether the coming backward synchronises.
-  struct Others {
+  struct OtherRanks {
     int last_active = -1;  // the highest rank that has a batch; -1: none
     bool synchronize = false;
   };
-  Others Announce(bool active);
+  OtherRanks ExchangeActive(bool active);
   void MakeReducer();
 
   const Mesh mesh_;
@@ -92,7 +92,7 @@ class ModuleSync {
   std::unique_ptr<Reducer> reducer_;
   bool synchronize_ = true;
   bool joining_ = false;
-  int authority_ = 0;  // the rank whose state the others take
+  int source_rank_ = 0;  // the rank whose state the others take
 };
 
 // Checks that all ranks have equal models. A collective of the control group. Throws Failure on

@@ -41,7 +41,7 @@ class Pipeline : public Strategy {
     for (const PipelineStage& stage : options_.own) own_.push_back({.stage = stage});
     if (mesh_.data.size == 1) return;
     // The ranks that have this stage keep it equal among themselves.
-    sync_.emplace(*model_, mesh_.OfSameLayers(), options_.sync);
+    sync_.emplace(*model_, mesh_.WithSameLayers(), options_.sync);
   }
 
   void ForwardBackward(const StepInputs& inputs) override {
@@ -76,7 +76,7 @@ class Pipeline : public Strategy {
   void BeforeEvaluation() override {
     if (sync_) sync_->SyncBuffers();
   }
-  Evaluated EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) override;
+  BatchEvaluation EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) override;
   void NameState(StateVisitor& visitor) override;
   // false with several stages, because a model on several devices cannot be used as one.
   bool holds_whole_model() const override { return own_.size() == 1; }
@@ -91,24 +91,24 @@ class Pipeline : public Strategy {
 
  private:
   // The tensors that a stage keeps between a forward and its backward.
-  struct Kept {
+  struct StageTensors {
     at::Tensor input;
     at::Tensor output;
   };
-  struct Own {
+  struct OwnStage {
     PipelineStage stage;
-    std::deque<Kept> kept = {};
+    std::deque<StageTensors> kept = {};
     std::deque<at::Tensor> inputs = {};     // from this rank's stage before
     std::deque<at::Tensor> gradients = {};  // from this rank's stage after
   };
 
-  bool IsLast(const Own& own) const { return own.stage.index + 1 == options_.stages; }
+  bool IsLast(const OwnStage& own) const { return own.stage.index + 1 == options_.stages; }
   bool SharesWithRanks() const { return mesh_.pipeline.size > 1; }
-  std::vector<std::pair<Own*, PipelineAction>> OrderOf(int micro_batches);
-  void Forward(const StepInputs& inputs, size_t micro_batch, Own& own);
-  void Backward(const StepInputs& inputs, size_t micro_batch, Own& own);
-  at::Tensor TakeInput(const Batch& batch, Own& own);
-  void GiveForward(const at::Tensor& output, const Own& own);
+  std::vector<std::pair<OwnStage*, PipelineAction>> OrderOf(int micro_batches);
+  void Forward(const StepInputs& inputs, size_t micro_batch, OwnStage& own);
+  void Backward(const StepInputs& inputs, size_t micro_batch, OwnStage& own);
+  at::Tensor TakeInput(const Batch& batch, OwnStage& own);
+  void GiveForward(const at::Tensor& output, const OwnStage& own);
   void SumShared();
   // Returns nullptr if no other rank's stage has the parameter.
   const SharedParameter* SharedAs(const at::Tensor& parameter) const;
@@ -126,19 +126,19 @@ class Pipeline : public Strategy {
   const Mesh mesh_;
   const PipelineOptions options_;
   PipelinePeers peers_;
-  std::vector<Own> own_;
+  std::vector<OwnStage> own_;
   const TrainedParameters parameters_;
   std::optional<ModuleSync> sync_;
   double learning_rate_ = 0;  // of the current step
   double waited_seconds_ = 0;
 };
 
-std::vector<std::pair<Pipeline::Own*, PipelineAction>> Pipeline::OrderOf(int micro_batches) {
+std::vector<std::pair<Pipeline::OwnStage*, PipelineAction>> Pipeline::OrderOf(int micro_batches) {
   std::vector<PipelineActions> actions;
-  for (const Own& own : own_) {
+  for (const OwnStage& own : own_) {
     actions.push_back(options_.schedule(own.stage.index, options_.stages, micro_batches));
   }
-  std::vector<std::pair<Own*, PipelineAction>> order;
+  std::vector<std::pair<OwnStage*, PipelineAction>> order;
   if (own_.size() == 1) {
     for (const PipelineAction& action : actions[0]) order.emplace_back(own_.data(), action);
     return order;
@@ -149,7 +149,7 @@ std::vector<std::pair<Pipeline::Own*, PipelineAction>> Pipeline::OrderOf(int mic
   return order;
 }
 
-at::Tensor Pipeline::TakeInput(const Batch& batch, Own& own) {
+at::Tensor Pipeline::TakeInput(const Batch& batch, OwnStage& own) {
   if (own.stage.index == 0) return batch.inputs;
   if (SharesWithRanks()) return peers_.ReceiveForward();
   at::Tensor x = own.inputs.front().to(own.stage.device, /*non_blocking=*/true);
@@ -157,12 +157,12 @@ at::Tensor Pipeline::TakeInput(const Batch& batch, Own& own) {
   return x;
 }
 
-void Pipeline::GiveForward(const at::Tensor& output, const Own& own) {
+void Pipeline::GiveForward(const at::Tensor& output, const OwnStage& own) {
   if (SharesWithRanks()) return peers_.SendForward(output.detach());
   own_[static_cast<size_t>(own.stage.index + 1)].inputs.push_back(output.detach());
 }
 
-void Pipeline::Forward(const StepInputs& inputs, size_t micro_batch, Own& own) {
+void Pipeline::Forward(const StepInputs& inputs, size_t micro_batch, OwnStage& own) {
   const auto& [index, begin, end, device] = own.stage;
   const c10::OptionalDeviceGuard guard(device);
   const Batch batch = OnDevice(inputs.micro_batches[micro_batch], device);
@@ -170,16 +170,16 @@ void Pipeline::Forward(const StepInputs& inputs, size_t micro_batch, Own& own) {
   if (index > 0) x = x.detach().requires_grad_();
   const auto forward = [&, begin = begin, end = end] {
     if (!IsLast(own)) return model_->RunStages(batch, begin, end, x);
-    return model_->GoOnFrom(begin, x, [&] { return inputs.loss(*model_, batch, micro_batch); });
+    return model_->RunFromStage(begin, x, [&] { return inputs.loss(*model_, batch, micro_batch); });
   };
   const at::Tensor y = inputs.part ? inputs.part(micro_batch, index, device, forward) : forward();
   own.kept.push_back({x, y});
   if (!IsLast(own)) GiveForward(y, own);
 }
 
-void Pipeline::Backward(const StepInputs& inputs, size_t micro_batch, Own& own) {
+void Pipeline::Backward(const StepInputs& inputs, size_t micro_batch, OwnStage& own) {
   const c10::OptionalDeviceGuard guard(own.stage.device);
-  const Kept kept = std::move(own.kept.front());
+  const StageTensors kept = std::move(own.kept.front());
   own.kept.pop_front();
   at::Tensor gradient;  // undefined: the output is a loss
   if (!IsLast(own) && SharesWithRanks()) {
@@ -228,7 +228,7 @@ std::vector<std::vector<at::Tensor>> Pipeline::CountedGradients() {
     own.push_back(elsewhere ? at::Tensor() : parameter.grad());
   }
   std::vector<std::vector<at::Tensor>> by_device;
-  for (const at::Tensor& gradient : parameters_.Counted(std::move(own))) {
+  for (const at::Tensor& gradient : parameters_.SelectCounted(std::move(own))) {
     const auto place = std::ranges::find_if(
         by_device, [&](const auto& known) { return known.front().device() == gradient.device(); });
     place == by_device.end() ? by_device.push_back({gradient}) : place->push_back(gradient);
@@ -265,15 +265,15 @@ DeviceScalar Pipeline::ClipGradients(double max_norm) {
   return norm;
 }
 
-Evaluated Pipeline::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
-  Evaluated found;
-  for (Own& own : own_) {
+BatchEvaluation Pipeline::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
+  BatchEvaluation found;
+  for (OwnStage& own : own_) {
     const auto& [index, begin, end, device] = own.stage;
     const c10::OptionalDeviceGuard guard(device);
     const Batch here = OnDevice(batch, device);
     const at::Tensor x = TakeInput(here, own);
     if (IsLast(own)) {
-      model.GoOnFrom(begin, x, [&] {
+      model.RunFromStage(begin, x, [&] {
         found = Strategy::EvaluateBatch(model, here, with_outputs);
         return found.loss;
       });

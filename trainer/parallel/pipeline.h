@@ -42,7 +42,7 @@ struct PipelineOptions {
   ModuleSync::Options sync = {};             // if the data axis has several ranks
 };
 
-// Makes the strategy. `model` has the parameters of this rank's stages (Model::ForgetMeta), or
+// Makes the strategy. `model` has the parameters of this rank's stages (Model::DropMetaModules), or
 // parts of them under tensor parallelism. `own` updates the parameters that are not shared,
 // `shared` the others. A collective.
 //

@@ -24,8 +24,8 @@ namespace {
 
 // How a gradient is treated as a matrix [n, m], and how many columns its factors have; 0 means that
 // it is not compressed.
-struct Factoring {
-  Factoring(at::IntArrayRef shape, int64_t numel, const PowerSgdOptions& options)
+struct FactorShape {
+  FactorShape(at::IntArrayRef shape, int64_t numel, const PowerSgdOptions& options)
       : n(shape.size() < 2 ? 1 : shape[0]), m(numel / std::max<int64_t>(n, 1)) {
     rank = std::min({options.rank, n, m});
     const auto factors = static_cast<double>((n + m) * rank);
@@ -40,7 +40,7 @@ struct Factoring {
 
 // One parameter's gradient as a matrix [n, m], and its factors P [n, r], Q [m, r]: the gradient is
 // about P * Q^T, with orthonormal columns in P.
-struct Factored {
+struct FactoredGradient {
   at::Tensor matrix;  // a view of the bucket
   at::Tensor error;   // what earlier steps left out, also a matrix
   at::Tensor p;
@@ -49,7 +49,7 @@ struct Factored {
 
 struct BucketState {
   at::Tensor flat;  // the bucket of this state; it differs after a new layout
-  std::vector<Factored*> factored = {};
+  std::vector<FactoredGradient*> factored = {};
   std::vector<at::Tensor> whole = {};  // views of gradients that are not compressed
 };
 
@@ -70,9 +70,9 @@ class PowerSgdHook : public CommHook {
     if (step_ <= options_.start_step) return;
     for (size_t i = 0; i < parameters.size(); ++i) {
       const auto& [name, tensor] = parameters[i];
-      const Factoring factoring(tensor.sizes(), tensor.numel(), options_);
+      const FactorShape factoring(tensor.sizes(), tensor.numel(), options_);
       if (factoring.rank == 0) continue;
-      const Factored& part = PartOf(i, factoring, tensor.detach());
+      const FactoredGradient& part = PartOf(i, factoring, tensor.detach());
       visitor.Tensor(name + ".error", part.error);
       visitor.Tensor(name + ".q", part.q);
     }
@@ -88,7 +88,7 @@ class PowerSgdHook : public CommHook {
     BucketState& state = StateOf(bucket);
     // Sends the first message: uncompressed gradients, then all P.
     std::vector<at::Tensor> first = state.whole;
-    for (Factored* part : state.factored) {
+    for (FactoredGradient* part : state.factored) {
       part->matrix.add_(part->error);
       part->p = at::matmul(part->matrix, Orthonormal(part->q));
       first.push_back(part->p);
@@ -107,7 +107,7 @@ class PowerSgdHook : public CommHook {
   static void Finish(BucketState& state, c10d::Backend& group) {
     if (state.factored.empty()) return;
     std::vector<at::Tensor> second;
-    for (Factored* part : state.factored) {
+    for (FactoredGradient* part : state.factored) {
       part->p = Orthonormal(part->p);
       part->q = at::matmul(part->matrix.t(), part->p);
       second.push_back(part->q);
@@ -115,7 +115,7 @@ class PowerSgdHook : public CommHook {
     const at::Tensor packed = at::flatten_dense_tensors(second);
     BeginAllReduce(group, packed, c10d::ReduceOp::AVG)->wait();
     CopyBack(packed, second);
-    for (Factored* part : state.factored) {
+    for (FactoredGradient* part : state.factored) {
       const at::Tensor product = at::matmul(part->p, part->q.t());
       part->error = part->matrix - product;
       part->matrix.copy_(product);
@@ -129,12 +129,12 @@ class PowerSgdHook : public CommHook {
     state = BucketState{.flat = bucket.flat};
     for (size_t i = 0; i < bucket.gradients.size(); ++i) {
       const at::Tensor& gradient = bucket.gradients[i];
-      const Factoring factoring(gradient.sizes(), gradient.numel(), options_);
+      const FactorShape factoring(gradient.sizes(), gradient.numel(), options_);
       if (factoring.rank == 0) {
         state.whole.push_back(gradient);
         continue;
       }
-      Factored& part = PartOf(bucket.parameters.at(i), factoring, gradient);
+      FactoredGradient& part = PartOf(bucket.parameters.at(i), factoring, gradient);
       part.matrix = gradient.view({factoring.n, factoring.m});
       state.factored.push_back(&part);
     }
@@ -142,8 +142,8 @@ class PowerSgdHook : public CommHook {
   }
 
   // `like`: a tensor of the gradient's device and type.
-  Factored& PartOf(size_t parameter, const Factoring& factoring, const at::Tensor& like) {
-    Factored& part = factored_[parameter];
+  FactoredGradient& PartOf(size_t parameter, const FactorShape& factoring, const at::Tensor& like) {
+    FactoredGradient& part = factored_[parameter];
     if (part.q.defined()) return part;
     part.error = at::zeros({factoring.n, factoring.m}, like.options());
     at::Generator generator =
@@ -154,8 +154,8 @@ class PowerSgdHook : public CommHook {
 
   const PowerSgdOptions options_;
   int64_t step_ = 0;
-  std::unordered_map<size_t, Factored> factored_;  // by parameter; buckets hold pointers
-  std::deque<BucketState> states_;                 // by bucket; finish functions hold references
+  std::unordered_map<size_t, FactoredGradient> factored_;  // by parameter; buckets hold pointers
+  std::deque<BucketState> states_;  // by bucket; finish functions hold references
 };
 
 }  // namespace

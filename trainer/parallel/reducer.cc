@@ -141,9 +141,9 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
     }
   }
   for (size_t index = 0; index < readiness_.size() && readiness_.graph_known(); ++index) {
-    if (readiness_.never_comes(index)) SetUnusedReady(index);
+    if (readiness_.has_no_gradient(index)) SetUnusedReady(index);
   }
-  if (options_.SendsInBackward() && !readiness_.FirstOfStaticGraph()) LaunchReady();
+  if (options_.SendsInBackward() && !readiness_.IsFirstOfStaticGraph()) LaunchReady();
 }
 
 void Reducer::OnGradient(size_t index) {
@@ -156,13 +156,13 @@ void Reducer::OnGradient(size_t index) {
                      "several losses for\none backward. What is not to be averaged: no_sync().");
   }
   TakeGradient(index);
-  const bool complete = readiness_.Came(index);
+  const bool complete = readiness_.NoteGradient(index);
   if (!synchronize_ || readiness_.ready(index)) return;
   if (!end_queued_) {
     end_queued_ = true;
     torch::autograd::Engine::get_default_engine().queue_callback([this] { OnBackwardEnd(); });
   }
-  if (rebuild_ == Rebuild::kRecording && readiness_.first_call(index)) {
+  if (rebuild_ == Rebuild::kRecording && readiness_.is_first_call(index)) {
     arrival_order_.push_back(index);
   }
   if (!complete) return;
@@ -222,16 +222,16 @@ void Reducer::Launch(size_t index, bool in_background) {
 // be a collective, too.
 bool Reducer::SettlesInBackward() const {
   return options_.update_in_backward && !options_.comm_hook && !options_.find_unused_parameters &&
-         !readiness_.FirstOfStaticGraph();
+         !readiness_.IsFirstOfStaticGraph();
 }
 
 void Reducer::OnBackwardEnd() {
   const std::lock_guard lock(mutex_);
   end_queued_ = false;
-  if (readiness_.FirstOfStaticGraph()) readiness_.EndFirstOfStaticGraph();
+  if (readiness_.IsFirstOfStaticGraph()) readiness_.EndFirstOfStaticGraph();
   for (size_t index = 0; index < readiness_.size(); ++index) {
     if (readiness_.ready(index)) continue;
-    if (!options_.find_unused_parameters && !readiness_.FirstOfStaticGraph()) {
+    if (!options_.find_unused_parameters && !readiness_.IsFirstOfStaticGraph()) {
       ThrowMissingGradients();
     }
     SetUnusedReady(index);
@@ -248,7 +248,7 @@ void Reducer::Finish(const Ready& update) {
   if (MayBeUnused() && !first) FindUsed();
   in_flight_ = options_.WaitsInStep();
   while (!in_flight_ && next_to_settle_ < flights_.size()) Settle(next_to_settle_++, update);
-  readiness_.Synchronised();
+  readiness_.NoteSynchronised();
   expected_ = false;
   if (rebuild_ == Rebuild::kRecording) rebuild_ = Rebuild::kDue;
   if (!in_flight_) EndMeasurement();

@@ -57,10 +57,11 @@ ShardedGradients::ShardedGradients(std::span<ShardedUnit> units,
       hooks_.Add(parameter, [this, index = units_.size() - 1, i] { OnGradient(index, i); });
       own.blocks.push_back(blocks_before.at(parameter.unsafeGetTensorImpl()) +
                            unit.layout.PieceBegin(i) / kNormBlock);
-      own.counts.push_back(!options.counts || options.counts(unit.layout.parameters()[i].name));
+      own.adds_to_sums.push_back(!options.adds_to_sums ||
+                                 options.adds_to_sums(unit.layout.parameters()[i].name));
       for (int64_t block = 0; block < NormBlocksOf(unit.pieces[i].numel()); ++block) {
         own_blocks.push_back(own.blocks.back() + block);
-        own_counts.push_back(own.counts.back() ? 1 : 0);
+        own_counts.push_back(own.adds_to_sums.back() ? 1 : 0);
       }
     }
   }
@@ -131,7 +132,7 @@ void ShardedGradients::LaunchComplete() {
 
 void ShardedGradients::Launch(Unit& unit) {
   const at::NoGradGuard no_grad;
-  if (flights_.size() == kMostFlights) SettleFirst();
+  if (flights_.size() == kMostFlights) FinishFirstFlight();
   const UnitLayout& layout = unit.unit->layout;
   const at::Tensor taken = buckets_.Take(layout.elements(), unit.sum.options());
   const at::Tensor bucket = taken.narrow(0, 0, layout.elements());
@@ -147,7 +148,7 @@ void ShardedGradients::Launch(Unit& unit) {
                       .work = AveragePart(mesh_.shard, part.narrow(0, 0, layout.part()), bucket)});
 }
 
-void ShardedGradients::SettleFirst() {
+void ShardedGradients::FinishFirstFlight() {
   const Stopwatch stopwatch(exposed_seconds_);
   const at::NoGradGuard no_grad;
   const Flight flight = std::move(flights_.front());
@@ -166,7 +167,7 @@ void ShardedGradients::SettleFirst() {
 
 void ShardedGradients::OnBackwardEnd() {
   if (to_launch_ > 0) ThrowMissingGradients();
-  while (!flights_.empty()) SettleFirst();
+  while (!flights_.empty()) FinishFirstFlight();
   const Stopwatch stopwatch(exposed_seconds_);
   for (const auto& work : of_replicas_) work->wait();
   of_replicas_.clear();
@@ -194,7 +195,7 @@ at::Tensor ShardedGradients::OwnSquares() const {
   const at::Tensor squares =
       at::zeros({blocks_}, at::dtype(at::kDouble).device(on_host ? at::kCPU : mesh_.device));
   if (!on_host) {
-    const at::Tensor own = SquaresByBlockThere(gradients);
+    const at::Tensor own = SquaresByBlockOnDevice(gradients);
     if (own.numel() == own_blocks_.numel()) squares.index_copy_(0, own_blocks_, own * own_counts_);
     return squares;  // unless no backward has produced gradients yet
   }
@@ -204,7 +205,7 @@ at::Tensor ShardedGradients::OwnSquares() const {
       // 0 if the piece has no gradient yet.
       const int64_t count = NormBlocksOf(unit.unit->pieces[i].grad().numel());
       double* const blocks = squares.mutable_data_ptr<double>() + unit.blocks[i];
-      if (unit.counts[i]) std::copy_n(next, count, blocks);
+      if (unit.adds_to_sums[i]) std::copy_n(next, count, blocks);
       next += count;
     }
   }

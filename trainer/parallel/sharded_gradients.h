@@ -32,7 +32,7 @@ class ShardedGradients {
     std::function<void(size_t unit)> on_complete = {};
     // Returns whether Norm() counts this rank's part of the parameter; false means that another
     // rank counts equal values.
-    std::function<bool(const std::string& parameter)> counts = {};
+    std::function<bool(const std::string& parameter)> adds_to_sums = {};
     bool check_finite = false;           // throw at the first gradient that is not finite
     FlightRecorder* recorder = nullptr;  // records which unit is sent; outlives this object
   };
@@ -63,12 +63,12 @@ class ShardedGradients {
  private:
   struct Unit {
     ShardedUnit* unit;
-    size_t index;                      // in the constructor's `units`
-    at::Tensor sum;                    // this rank's part
-    bool begun = false;                // `sum` has gradients of this step
-    size_t missing = 0;                // gradients that this backward has not produced yet
-    std::vector<int64_t> blocks = {};  // by parameter: first block of its piece
-    std::vector<bool> counts = {};     // by parameter
+    size_t index;                         // in the constructor's `units`
+    at::Tensor sum;                       // this rank's part
+    bool begun = false;                   // `sum` has gradients of this step
+    size_t missing = 0;                   // gradients that this backward has not produced yet
+    std::vector<int64_t> blocks = {};     // by parameter: first block of its piece
+    std::vector<bool> adds_to_sums = {};  // by parameter
   };
   struct Flight {
     Unit* unit;
@@ -81,7 +81,7 @@ class ShardedGradients {
   void OnBackwardEnd();
   void LaunchComplete();
   void Launch(Unit& unit);
-  void SettleFirst();
+  void FinishFirstFlight();
   at::Tensor OwnSquares() const;
   std::string Where() const;
   [[noreturn]] void ThrowMissingGradients() const;

@@ -51,7 +51,7 @@ class Single : public Strategy {
     return gradients;
   }
   DeviceScalar GradientNorm() override {
-    return NormOverModel(SquaresOf(parameters_.Counted(Gradients())), mesh_);
+    return NormOverModel(SquaresOf(parameters_.SelectCounted(Gradients())), mesh_);
   }
   DeviceScalar ClipGradients(double max_norm) override {
     const DeviceScalar norm = GradientNorm();
@@ -142,7 +142,7 @@ class DistributedDataParallel : public Strategy {
           std::make_shared<VirtualRanks>(options.virtual_ranks, mesh.data.rank, mesh.data.size);
       options.sync.reducer.comm_hook = virtual_;
     }
-    sync_.emplace(*model_, mesh.OfSameLayers(), options.sync);
+    sync_.emplace(*model_, mesh.WithSameLayers(), options.sync);
     if (options.averaging) {
       averager_.emplace(parameters_.all(), mesh.data.group, *options.averaging);
     }
@@ -167,7 +167,7 @@ class DistributedDataParallel : public Strategy {
     return reducer().Gradients();
   }
   DeviceScalar GradientNorm() override {
-    return NormOverModel(SquaresOf(parameters_.Counted(Gradients())), mesh_);
+    return NormOverModel(SquaresOf(parameters_.SelectCounted(Gradients())), mesh_);
   }
   DeviceScalar ClipGradients(double max_norm) override {
     const DeviceScalar norm = GradientNorm();
@@ -195,7 +195,7 @@ class DistributedDataParallel : public Strategy {
   void Report(const Observers& observers, int64_t step) override {
     const BucketTuning* tuning = reducer().tuning();
     if (tuning == nullptr || std::exchange(tuning_reported_, true)) return;
-    observers.Tell(&Observer::OnBucketSizes, ReportOf(*tuning, step));
+    observers.Notify(&Observer::OnBucketSizes, ReportOf(*tuning, step));
   }
   void NameState(StateVisitor& visitor) override {
     // The averager comes first, because its state decides whether each rank has a model of its own.
@@ -310,13 +310,13 @@ void Strategy::Rejoin(int /*giver*/) {
   DDPRUN_CHECK(false);  // run.recovery cannot bear such strategies (facts.cc)
 }
 
-Evaluated Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
+BatchEvaluation Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
   if (!with_outputs) return {.loss = model.Loss(batch)};
   const at::Tensor outputs = model.Outputs(batch);
   return {.loss = model.LossFrom(outputs, batch), .outputs = outputs};
 }
 
-bool CountsInSums(const Model& model, const std::string& parameter, const Mesh& mesh) {
+bool AddsGradientToSums(const Model& model, const std::string& parameter, const Mesh& mesh) {
   const StatePlacement placement = model.PlacementOf(parameter);
   const bool split = !placement.empty() && !placement.front().slice.global_shape.empty();
   return split || mesh.tensor.rank == 0;
@@ -326,11 +326,11 @@ TrainedParameters::TrainedParameters(const Model& model, const Mesh& mesh) {
   for (const auto& item : model.named_parameters()) {
     if (!item.value().requires_grad()) continue;
     all_.push_back(item.value());
-    counted_.push_back(CountsInSums(model, item.key(), mesh));
+    counted_.push_back(AddsGradientToSums(model, item.key(), mesh));
   }
 }
 
-std::vector<at::Tensor> TrainedParameters::Counted(std::vector<at::Tensor> gradients) const {
+std::vector<at::Tensor> TrainedParameters::SelectCounted(std::vector<at::Tensor> gradients) const {
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!counted_[i]) gradients[i].reset();
   }

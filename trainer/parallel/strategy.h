@@ -35,8 +35,8 @@ struct StepInputs {
   PartFunction part = {};  // for models computed in parts; the last part calls `loss`
 };
 
-struct Evaluated {
-  at::Tensor loss;          // the mean over batch.predictions; only if Mesh::counts()
+struct BatchEvaluation {
+  at::Tensor loss;          // the mean over batch.predictions; only if Mesh::adds_to_sums()
   at::Tensor outputs = {};  // undefined unless requested
 };
 
@@ -70,7 +70,7 @@ class Strategy {
   // Prepares the model for an evaluation. A collective.
   virtual void BeforeEvaluation() {}
   // Evaluates a batch without gradients, with a model in eval mode.
-  virtual Evaluated EvaluateBatch(Model& model, const Batch& batch, bool with_outputs);
+  virtual BatchEvaluation EvaluateBatch(Model& model, const Batch& batch, bool with_outputs);
   // Returns whether EvaluateBatch() is a collective. If so, all ranks of the data axis call it
   // equally often.
   virtual bool evaluates_together() const { return false; }

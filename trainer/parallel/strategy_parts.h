@@ -23,7 +23,7 @@ void RunBackward(int64_t step,
 
 // Returns whether this rank counts a parameter's gradient in sums over the ranks of the tensor
 // axis. If these ranks have equal gradients, only the first rank counts them.
-bool CountsInSums(const Model& model, const std::string& parameter, const Mesh& mesh);
+bool AddsGradientToSums(const Model& model, const std::string& parameter, const Mesh& mesh);
 
 // A model's trained parameters, and whose gradients this rank counts.
 class TrainedParameters {
@@ -32,7 +32,7 @@ class TrainedParameters {
   const std::vector<at::Tensor>& all() const { return all_; }
   // Returns the gradients that are defined and that this rank counts. `gradients` are in the order
   // of all().
-  std::vector<at::Tensor> Counted(std::vector<at::Tensor> gradients) const;
+  std::vector<at::Tensor> SelectCounted(std::vector<at::Tensor> gradients) const;
 
  private:
   std::vector<at::Tensor> all_;

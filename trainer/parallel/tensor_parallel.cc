@@ -230,7 +230,7 @@ class GroupAxis final : public TensorAxis {
     return SumFunction::apply(part, std::optional<at::Tensor>(), group_);
   }
   at::Tensor Gather(const at::Tensor& part, int64_t whole) const override {
-    return GatherFunction::apply(part, Own(whole).begin, whole, group_);
+    return GatherFunction::apply(part, OwnRange(whole).begin, whole, group_);
   }
   at::Tensor LinearCrossEntropy(const at::Tensor& hidden,
                                 const at::Tensor& weight,
@@ -238,7 +238,7 @@ class GroupAxis final : public TensorAxis {
                                 const at::Tensor& targets,
                                 double smoothing) const override {
     return VocabularyLoss(hidden, weight, targets,
-                          {.own = Own(classes),
+                          {.own = OwnRange(classes),
                            .classes = classes,
                            .largest_part = (classes + size() - 1) / size(),
                            .smoothing = smoothing,
@@ -276,8 +276,8 @@ std::shared_ptr<const trainer::TensorAxis> IfSeveral(const trainer::Axis& axis) 
   return axis.group == nullptr ? nullptr : trainer::MakeTensorAxis(axis);
 }
 
-trainer::IndexRange OwnOf(const trainer::TensorAxis* axis, int64_t whole) {
-  return axis == nullptr ? trainer::IndexRange{.begin = 0, .length = whole} : axis->Own(whole);
+trainer::IndexRange RangeOf(const trainer::TensorAxis* axis, int64_t whole) {
+  return axis == nullptr ? trainer::IndexRange{.begin = 0, .length = whole} : axis->OwnRange(whole);
 }
 
 }  // namespace
@@ -288,7 +288,7 @@ ColumnParallelLinearImpl::ColumnParallelLinearImpl(const trainer::Axis& axis,
                                                    const ParallelLinearOptions& options)
     : axis_(IfSeveral(axis)), out_(out), gather_(options.gather_output) {
   const trainer::WholeLinear whole(in, out, options.bias);
-  const auto [begin, length] = OwnOf(axis_.get(), out);
+  const auto [begin, length] = RangeOf(axis_.get(), out);
   weight = register_parameter("weight", whole.weight.narrow(0, begin, length).clone());
   if (!options.bias) return;
   bias = register_parameter("bias", whole.bias.narrow(0, begin, length).clone());
@@ -307,14 +307,14 @@ RowParallelLinearImpl::RowParallelLinearImpl(const trainer::Axis& axis,
                                              const ParallelLinearOptions& options)
     : axis_(IfSeveral(axis)), group_(axis.group), in_(in), whole_input_(options.whole_input) {
   const trainer::WholeLinear whole(in, out, options.bias);
-  const auto [begin, length] = OwnOf(axis_.get(), in);
+  const auto [begin, length] = RangeOf(axis_.get(), in);
   weight = register_parameter("weight", whole.weight.narrow(1, begin, length).clone());
   if (options.bias) bias = register_parameter("bias", whole.bias);
 }
 
 at::Tensor RowParallelLinearImpl::forward(const at::Tensor& x) {
   if (axis_ == nullptr) return trainer::LinearLayer(x, weight, bias);
-  const auto [begin, length] = axis_->Own(in_);
+  const auto [begin, length] = axis_->OwnRange(in_);
   const at::Tensor own =
       whole_input_ ? trainer::ScatterFunction::apply(x, begin, length, group_) : x;
   return axis_->ByInputs(own, {weight, bias}, trainer::WeightLayout::kOutIn);

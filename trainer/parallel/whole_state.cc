@@ -46,7 +46,7 @@ std::string PartsText(const StateDict& state, std::string_view prefix, c10d::Bac
   for (const StateTensor& part : state.tensors) {
     if (!part.name.starts_with(prefix)) continue;
     text << static_cast<int>(part.tensor.scalar_type()) << " "
-         << (Counts(part, control) ? WithinWhole(part).numel() : 0) << " "
+         << (Counts(part, control) ? WithoutPadding(part).numel() : 0) << " "
          << part.global_shape.size();
     for (const int64_t size : part.global_shape) text << " " << size;
     text << " " << part.name << "\n";
@@ -127,7 +127,7 @@ void GatherWhole(const StateDict& state,
     const at::Tensor tensor = at::from_blob(words.mutable_data_ptr(), whole.shape, dtype);
     if (const auto own = parts.find(name); own != parts.end()) {
       for (const StateTensor& part : own->second) {
-        if (Counts(part, control)) SameIn(tensor, part).copy_(WithinWhole(part));
+        if (Counts(part, control)) PartOfWhole(tensor, part).copy_(WithoutPadding(part));
       }
     }
     if (elements > 0) AllReduceOnHost(control, words);
@@ -135,7 +135,7 @@ void GatherWhole(const StateDict& state,
   }
 }
 
-void HandOutWhole(const StateDict& state, c10d::Backend* control, const GiveTensor& give) {
+void DistributeWhole(const StateDict& state, c10d::Backend* control, const GiveTensor& give) {
   const at::NoGradGuard no_grad;
   const auto parts = ByName(state);
   for (const auto& [name, whole] : WholesOf(state, "", control)) {
@@ -156,7 +156,8 @@ void HandOutWhole(const StateDict& state, c10d::Backend* control, const GiveTens
       control->broadcast(all, c10d::BroadcastOptions{})->wait();
     }
     if (const auto own = parts.find(name); own != parts.end()) {
-      for (const StateTensor& part : own->second) WithinWhole(part).copy_(SameIn(tensor, part));
+      for (const StateTensor& part : own->second)
+        WithoutPadding(part).copy_(PartOfWhole(tensor, part));
     }
   }
 }

@@ -34,6 +34,6 @@ void GatherWhole(const StateDict& state,
 // Asks rank 0's `give` for each tensor that any rank's `state` names, and copies its parts into the
 // states of all ranks.
 using GiveTensor = std::function<at::Tensor(const std::string& name)>;
-void HandOutWhole(const StateDict& state, c10d::Backend* control, const GiveTensor& give);
+void DistributeWhole(const StateDict& state, c10d::Backend* control, const GiveTensor& give);
 
 }  // namespace ddprun::trainer

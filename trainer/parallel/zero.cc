@@ -27,9 +27,9 @@ class Zero : public Strategy {
         tensors_(*model_),
         broadcast_buffers_(options.data_parallel.sync.broadcast_buffers) {
     const ReducerOptions& reducer = options.data_parallel.sync.reducer;
-    VerifySameModel(tensors_.all, *mesh_.OfSameLayers().control);
+    VerifySameModel(tensors_.all, *mesh_.WithSameLayers().control);
     if (options.stage == ZeroStage::kParameters) {
-      Gathered(options.blocks);
+      MakeGatheredUnits(options.blocks);
     } else {
       update_.emplace(tensors_.trained, mesh_.shard, reducer.limits.cap_bytes);
       BroadcastFrom(0, tensors_.trained, *mesh_.data.group);
@@ -41,10 +41,10 @@ class Zero : public Strategy {
                                                      [this](size_t unit) {
                                                        if (gathered_) gathered_->Free(unit);
                                                      },
-                                                 .counts =
+                                                 .adds_to_sums =
                                                      [this](const std::string& parameter) {
-                                                       return CountsInSums(*model_, parameter,
-                                                                           mesh_);
+                                                       return AddsGradientToSums(*model_, parameter,
+                                                                                 mesh_);
                                                      },
                                                  .check_finite = reducer.check_finite,
                                                  .recorder = reducer.recorder});
@@ -82,9 +82,9 @@ class Zero : public Strategy {
     if (!broadcast_buffers_ || tensors_.buffers.empty()) return;
     BroadcastFrom(0, tensors_.buffers, *mesh_.data.group);
   }
-  Evaluated EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) override {
+  BatchEvaluation EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) override {
     if (gathered_) gathered_->BeforeForward();
-    Evaluated found = Strategy::EvaluateBatch(model, batch, with_outputs);
+    BatchEvaluation found = Strategy::EvaluateBatch(model, batch, with_outputs);
     if (gathered_) gathered_->AfterForward();
     return found;
   }
@@ -114,7 +114,7 @@ class Zero : public Strategy {
 
  private:
   std::span<ShardedUnit> units() { return gathered_ ? gathered_->units() : update_->units(); }
-  void Gathered(const std::vector<std::vector<std::string>>& blocks);
+  void MakeGatheredUnits(const std::vector<std::vector<std::string>>& blocks);
 
   const std::shared_ptr<Model> model_;
   const Mesh mesh_;
@@ -129,7 +129,7 @@ class Zero : public Strategy {
   double exposed_seconds_ = 0;
 };
 
-void Zero::Gathered(const std::vector<std::vector<std::string>>& blocks) {
+void Zero::MakeGatheredUnits(const std::vector<std::vector<std::string>>& blocks) {
   std::vector<std::vector<size_t>> members;
   std::map<std::vector<std::string>, size_t> known;
   for (const std::vector<std::string>& modules : blocks) {

@@ -65,13 +65,13 @@ std::unique_ptr<Dataset> PluginDataset::Open(const PluginDataOptions& options) {
 Batch PluginDataset::Get(std::span<const int64_t> indices) const {
   return CallPlugin(
       plugin_.path(), [&] { return Reading(indices); },
-      [&] { return Checked(dataset_->Get(indices), indices); });
+      [&] { return CheckBatch(dataset_->Get(indices), indices); });
 }
 
 Batch PluginDataset::GetVaried(std::span<const int64_t> indices, int64_t epoch) const {
   return CallPlugin(
       plugin_.path(), [&] { return Reading(indices); },
-      [&] { return Checked(dataset_->GetVaried(indices, epoch), indices); });
+      [&] { return CheckBatch(dataset_->GetVaried(indices, epoch), indices); });
 }
 
 DataShape PluginDataset::shape() const {
@@ -102,7 +102,7 @@ std::vector<std::string> PluginDataset::Notes() const {
   return notes;
 }
 
-Batch PluginDataset::Checked(Batch batch, std::span<const int64_t> indices) const {
+Batch PluginDataset::CheckBatch(Batch batch, std::span<const int64_t> indices) const {
   const auto count = static_cast<int64_t>(indices.size());
   if (batch.samples == 0) {
     batch.samples = count;

@@ -27,7 +27,7 @@ class PluginDataset final : public Dataset {
 
  private:
   std::unique_ptr<Dataset> Open(const PluginDataOptions& options);
-  Batch Checked(Batch batch, std::span<const int64_t> indices) const;
+  Batch CheckBatch(Batch batch, std::span<const int64_t> indices) const;
   void CheckPredictions(const Batch& batch) const;
 
   const Plugin plugin_;

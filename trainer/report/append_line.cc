@@ -2,7 +2,7 @@
 
 #include <unistd.h>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 namespace ddprun::trainer {
 

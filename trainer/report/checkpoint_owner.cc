@@ -12,7 +12,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 namespace ddprun::trainer {
 
@@ -82,7 +82,7 @@ UniqueFd MakeOwnerFile(const std::string& folder) {
 
 }  // namespace
 
-Result<std::optional<std::string>> ReadIfThere(const std::string& path) {
+Result<std::optional<std::string>> ReadIfExists(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) {
     const int error_number = errno;
@@ -116,7 +116,7 @@ Status LockFile(const UniqueFd& file,
 }
 
 Result<std::optional<CheckpointOwner>> OwnerOf(const std::string& folder) {
-  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfThere(folder + kOwnerFile));
+  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfExists(folder + kOwnerFile));
   CheckpointOwner owner;
   std::istringstream lines(text.value_or(""));
   for (std::string line; std::getline(lines, line);) {

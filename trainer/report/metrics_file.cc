@@ -14,8 +14,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/whole_file.h"
 #include "trainer/report/append_line.h"
 
 namespace ddprun::trainer {
@@ -71,15 +71,15 @@ Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due) {
   }
   if (file.bad()) return MetricsUnreadable(path, errno);  // what was not read would be lost
   if (kept.size() == read) return {};
-  return WriteWholeFile(path, kept);
+  return WriteFileAtomically(path, kept);
 }
 
-Result<ToldSteps> CutLastLine(const std::string& path) {
-  constexpr off_t kLooked = off_t{1} << 20;
+Result<WrittenSteps> CutLastLine(const std::string& path) {
+  constexpr off_t kTailBytes = off_t{1} << 20;
   const UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   const off_t size = fd.valid() ? ::lseek(fd.get(), 0, SEEK_END) : -1;
   if (size < 0) return CannotWrite(path, errno);
-  const off_t begin = std::max<off_t>(size - kLooked, 0);
+  const off_t begin = std::max<off_t>(size - kTailBytes, 0);
   std::string end(static_cast<size_t>(size - begin), '\0');
   end.resize(
       static_cast<size_t>(std::max<ssize_t>(::pread(fd.get(), end.data(), end.size(), begin), 0)));
@@ -87,21 +87,21 @@ Result<ToldSteps> CutLastLine(const std::string& path) {
   if (::ftruncate(fd.get(), begin + static_cast<off_t>(end.size())) != 0) {
     return CannotWrite(path, errno);
   }
-  ToldSteps told;
+  WrittenSteps written;
   std::istringstream lines(end);
   for (std::string line; std::getline(lines, line);) {
-    if (line.find(R"("split":"train")") != line.npos) told.train = StepOf(line);
-    if (line.find(R"("split":"validation")") != line.npos) told.validation = StepOf(line);
+    if (line.find(R"("split":"train")") != line.npos) written.train = StepOf(line);
+    if (line.find(R"("split":"validation")") != line.npos) written.validation = StepOf(line);
   }
-  return told;
+  return written;
 }
 
-double LastToldAt(const std::string& path) {
+double LastWriteTime(const std::string& path) {
   constexpr std::string_view kTime = "{\"ts\":";
-  constexpr std::streamoff kLooked = 1 << 16;
+  constexpr std::streamoff kTailBytes = 1 << 16;
   std::ifstream file(path, std::ios::binary | std::ios::ate);
   if (!file) return 0;
-  file.seekg(std::max<std::streamoff>(file.tellg() - kLooked, 0));
+  file.seekg(std::max<std::streamoff>(file.tellg() - kTailBytes, 0));
   double last = 0;
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with(kTime)) continue;
@@ -112,7 +112,7 @@ double LastToldAt(const std::string& path) {
 
 void MetricsFile::OnBegin(const RunHeader& header, ReportTime now) {
   fd_ = ValueOrThrow(OpenToAppend(path_));
-  if (goes_on_) return;
+  if (continues_file_) return;
   Json object = {{"ts", now.unix_seconds},
                  {"event", "start"},
                  {"run", header.run_name},
@@ -222,7 +222,7 @@ void MetricsFile::OnEnd(const RunEnd& end, ReportTime now) {
 
 void MetricsFile::Append(const std::string& line) {
   const Status status = AppendLine(fd_.get(), line, path_);
-  if (status.ok() || std::exchange(losing_, true)) return;
+  if (status.ok() || std::exchange(has_warned_, true)) return;
   warned_.OnNote("warning: metrics are being lost from step " + std::to_string(step_) +
                  " on: " + status.error().what);
 }

@@ -19,24 +19,25 @@ namespace ddprun::trainer {
 Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due = false);
 
 // The last steps in the file.
-struct ToldSteps {
+struct WrittenSteps {
   int64_t train = 0;
   int64_t validation = 0;
 };
 // Prepares the file after its process was killed and another process replaces it: removes only an
 // unfinished last line. Reads only the end of the file.
-Result<ToldSteps> CutLastLine(const std::string& path);
+Result<WrittenSteps> CutLastLine(const std::string& path);
 
 // Returns when the last line of the file at `path` was written (Unix time); 0 means that there is
 // none.
-double LastToldAt(const std::string& path);
+double LastWriteTime(const std::string& path);
 
 class MetricsFile final : public Observer {
  public:
   // `warned` gets a note, once, if lines are lost (a full disk); later lines may succeed.
-  // `goes_on`: this process replaces another one, and continues its file without a first line.
-  MetricsFile(std::string path, Observer& warned, bool goes_on = false)
-      : path_(std::move(path)), warned_(warned), goes_on_(goes_on) {}
+  // `continues_file`: this process replaces another one, and continues its file without a first
+  // line.
+  MetricsFile(std::string path, Observer& warned, bool continues_file = false)
+      : path_(std::move(path)), warned_(warned), continues_file_(continues_file) {}
 
   // Opens the file to append to it, or creates it.
   void OnBegin(const RunHeader& header, ReportTime now) override;
@@ -52,10 +53,10 @@ class MetricsFile final : public Observer {
 
   const std::string path_;
   Observer& warned_;
-  const bool goes_on_;
+  const bool continues_file_;
   UniqueFd fd_;
   int64_t step_ = 0;
-  bool losing_ = false;
+  bool has_warned_ = false;
 };
 
 }  // namespace ddprun::trainer

@@ -127,10 +127,10 @@ class Observers {
   Observer& Add(std::unique_ptr<Observer> observer) {
     return *all_.emplace_back(std::move(observer));
   }
-  // Calls an event of all observers, in the order in which they were added: Tell(&Observer::OnStep,
-  // report).
+  // Calls an event of all observers, in the order in which they were added:
+  // Notify(&Observer::OnStep, report).
   template <typename Event, typename Report>
-  void Tell(Event event, const Report& report, ReportTime now = ReportTime::Now()) const {
+  void Notify(Event event, const Report& report, ReportTime now = ReportTime::Now()) const {
     for (const auto& observer : all_) (observer.get()->*event)(report, now);
   }
   void Note(std::string_view line) const {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 #include "trainer/report/format.h"
 
 namespace ddprun::trainer {

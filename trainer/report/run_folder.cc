@@ -21,7 +21,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 #include "trainer/config/config_text.h"
 #include "trainer/report/checkpoint_owner.h"
 
@@ -72,7 +72,7 @@ Result<UniqueFd> LockFolder(const std::string& path, std::chrono::milliseconds p
 }
 
 Result<std::vector<std::string>> LinesOfLock(const std::string& folder) {
-  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfThere(folder + kLockFile));
+  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfExists(folder + kLockFile));
   std::vector<std::string> lines;
   std::istringstream stream(text.value_or(""));
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
@@ -194,7 +194,8 @@ Result<std::vector<std::string>> FoldersOf(const Config& config) {
 
 // Returns the config of the run in a folder.
 Result<nlohmann::json> ConfigIn(const std::string& folder) {
-  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfThere(folder + "/" + kResolvedConfig));
+  DDPRUN_ASSIGN(const std::optional<std::string> text,
+                ReadIfExists(folder + "/" + kResolvedConfig));
   return nlohmann::json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
 }
 
@@ -306,8 +307,8 @@ Status KeepRunFolder(RunFolder& folder, const Config& config, std::span<const st
     DDPRUN_TRY(KeepOwnFolder(folder.checkpoints, owner, folder.checkpoints_lock));
   }
   // Does not sync, so that the first step does not wait for a disk.
-  return WriteWholeFile(folder.path + "/" + kResolvedConfig, ResolvedText(config, folder),
-                        Durability::kUnsynced);
+  return WriteFileAtomically(folder.path + "/" + kResolvedConfig, ResolvedText(config, folder),
+                             Durability::kUnsynced);
 }
 
 void WithdrawRunFolder(RunFolder& folder) {

@@ -11,9 +11,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/mix_seeds.h"
-#include "base/whole_file.h"
 #include "trainer/report/append_line.h"
 
 namespace ddprun::trainer {
@@ -75,7 +75,7 @@ void StateHashFile::OnBegin(const RunHeader& /*header*/, ReportTime /*now*/) {
 
 void StateHashFile::OnStateHashes(const StateHashes& hashes, ReportTime /*now*/) {
   std::string text;
-  if (!std::exchange(named_, true)) {
+  if (!std::exchange(has_names_, true)) {
     text = HashJson{{"ranks", hashes.ranks.size()}, {"names", hashes.names}}.dump() + "\n";
   }
   HashJson line = {{"step", hashes.step}};
@@ -90,7 +90,7 @@ void StateHashFile::OnStateHashes(const StateHashes& hashes, ReportTime /*now*/)
     line["others"][std::to_string(rank)] = Digits(hashes.ranks[rank]);
   }
   const Status status = AppendLine(fd_.get(), text + line.dump() + "\n", path_);
-  if (status.ok() || std::exchange(losing_, true)) return;
+  if (status.ok() || std::exchange(has_warned_, true)) return;
   warned_.OnNote("warning: state hashes are being lost from step " + std::to_string(hashes.step) +
                  " on: " + status.error().what);
 }

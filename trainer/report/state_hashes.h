@@ -39,8 +39,8 @@ class StateHashFile final : public Observer {
   const std::string path_;
   Observer& warned_;
   UniqueFd fd_;
-  bool named_ = false;
-  bool losing_ = false;
+  bool has_names_ = false;
+  bool has_warned_ = false;
 };
 
 // The hashes of one step in the file.

@@ -8,8 +8,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "base/atomic_file.h"
 #include "base/text.h"
-#include "base/whole_file.h"
 #include "trainer/report/format.h"
 
 namespace ddprun::trainer {
@@ -94,7 +94,7 @@ std::string FormatDeviceMemoryLine(const DeviceMemoryReport::Device& device, siz
          text(device.model) + ", gradients " + text(device.gradients) + ", optimizer " +
          text(device.optimizer) + ", batch " + text(device.batch) + ", outputs " +
          text(device.outputs) +
-         (device.gathered.empty() ? "" : ", gathered [" + Joined(device.gathered) + "]");
+         (device.gathered.empty() ? "" : ", gathered [" + FormatList(device.gathered) + "]");
 }
 
 int ProgressBarFd(ProgressBarMode mode) {

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 #include "trainer/report/append_line.h"
 #include "trainer/report/format.h"
 
@@ -31,14 +31,14 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
   double idle_before = 0;
   std::ifstream file(path_, std::ios::binary);
   for (std::string text; std::getline(file, text);) {
-    const bool validation = goes_on_ && text.find(R"("split":"validation")") != text.npos;
+    const bool validation = continues_file_ && text.find(R"("split":"validation")") != text.npos;
     if (!validation && text.find(R"("event":)") == text.npos) continue;
     const LedgerJson line = LedgerJson::parse(text, nullptr, /*allow_exceptions=*/false);
     if (!line.is_object()) continue;
     if (validation) spent_.evaluation += Get(line, "seconds");
     const std::string event = line.value("event", "");
     if (event == "start" && starts_++ == 1) began_ = Get(line, "ts");
-    const bool later = !goes_on_ && line.value("step", int64_t{0}) > header.resumed_step;
+    const bool later = !continues_file_ && line.value("step", int64_t{0}) > header.resumed_step;
     if (event != "ledger" || later) continue;
     idle_before = Get(line, "idle_seconds");
     spent_ = {.useful = Get(line, "useful_seconds"),
@@ -47,7 +47,7 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
               .saving = Get(line, "saving_seconds"),
               .evaluation = Get(line, "evaluation_seconds")};
   }
-  if (goes_on_) --starts_;  // because the lines include this start's own
+  if (continues_file_) --starts_;  // because the lines include this start's own
   // Ignores an error, because MetricsFile reports it for its own lines.
   if (auto opened = OpenToAppend(path_)) fd_ = *std::move(opened);
   const bool idle = idle_ > 0;
@@ -58,7 +58,7 @@ void TimeLedger::OnBegin(const RunHeader& header, ReportTime now) {
 }
 
 void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
-  if (std::exchange(goes_on_, false)) {
+  if (std::exchange(continues_file_, false)) {
     const double known = spent_.useful + spent_.data + spent_.ranks + spent_.saving;
     spent_.useful += std::max(report.run_seconds - report.step_seconds - known, 0.0);
   }
@@ -71,8 +71,8 @@ void TimeLedger::OnStep(const StepReport& report, ReportTime /*now*/) {
 
 void TimeLedger::OnSave(int64_t step, ReportTime /*now*/) {
   // A save that never gets a result was of an earlier step.
-  while (begun_.size() > 1) begun_.pop_front();
-  begun_.emplace_back(step, spent_);
+  while (saves_.size() > 1) saves_.pop_front();
+  saves_.emplace_back(step, spent_);
 }
 
 void TimeLedger::OnEval(const EvalReport& report, ReportTime /*now*/) {
@@ -83,9 +83,9 @@ void TimeLedger::OnCheckpoint(const CheckpointReport& report, ReportTime now) {
   // Subtracts the stall from useful time, because it was a part of the steps.
   spent_.saving += report.stall_seconds;
   spent_.useful -= report.stall_seconds;
-  while (!begun_.empty() && begun_.front().first < report.step) begun_.pop_front();
-  if (!report.error.empty() || begun_.empty() || begun_.front().first != report.step) return;
-  Write(report.step, begun_.front().second, now);
+  while (!saves_.empty() && saves_.front().first < report.step) saves_.pop_front();
+  if (!report.error.empty() || saves_.empty() || saves_.front().first != report.step) return;
+  Write(report.step, saves_.front().second, now);
 }
 
 void TimeLedger::OnEnd(const RunEnd& end, ReportTime now) {

@@ -16,11 +16,11 @@ namespace ddprun::trainer {
 class TimeLedger final : public Observer {
  public:
   // `path`: metrics.jsonl. `terminal` gets a note with the totals of a run of a minute or more.
-  // `goes_on`: see MetricsFile; the steps since the last line then count as training, except for
-  // their validations, because their waiting times are unknown. `idle`: seconds before this start
-  // in which nobody wanted the run to continue; they are not counted.
-  TimeLedger(std::string path, Observer& terminal, bool goes_on = false, double idle = 0)
-      : path_(std::move(path)), terminal_(terminal), goes_on_(goes_on), idle_(idle) {}
+  // `continues_file`: see MetricsFile; the steps since the last line then count as training, except
+  // for their validations, because their waiting times are unknown. `idle`: seconds before this
+  // start in which nobody wanted the run to continue; they are not counted.
+  TimeLedger(std::string path, Observer& terminal, bool continues_file = false, double idle = 0)
+      : path_(std::move(path)), terminal_(terminal), continues_file_(continues_file), idle_(idle) {}
 
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStep(const StepReport& report, ReportTime now) override;
@@ -45,13 +45,13 @@ class TimeLedger final : public Observer {
 
   const std::string path_;
   Observer& terminal_;
-  bool goes_on_;  // and no step has been reported yet
+  bool continues_file_;  // and no step has been reported yet
   UniqueFd fd_;
   double idle_;       // of all starts, after OnBegin() has read the earlier ones
   double began_ = 0;  // wall clock of the first start, plus the idle time
   int64_t starts_ = 1;
   Seconds spent_;
-  std::deque<std::pair<int64_t, Seconds>> begun_;  // of running saves: step, time spent before
+  std::deque<std::pair<int64_t, Seconds>> saves_;  // of running saves: step, time spent before
 };
 
 }  // namespace ddprun::trainer

@@ -73,14 +73,14 @@ StatePlacement FlatPart(const StatePlacement& placement,
   return parts;
 }
 
-at::Tensor WithinWhole(const StateTensor& part) {
+at::Tensor WithoutPadding(const StateTensor& part) {
   if (part.tensor.dim() == 0) return part.tensor;
   const int64_t rows = part.flat ? c10::multiply_integers(part.global_shape) : part.global_shape[0];
   return part.tensor.narrow(0, 0,
                             std::clamp<int64_t>(rows - part.offset[0], 0, part.tensor.size(0)));
 }
 
-at::Tensor SameIn(const at::Tensor& whole, const StateTensor& part) {
+at::Tensor PartOfWhole(const at::Tensor& whole, const StateTensor& part) {
   const at::IntArrayRef sizes = part.tensor.sizes();
   at::Tensor same = part.flat ? whole.view(-1) : whole;
   for (int64_t dim = 0; dim < same.dim(); ++dim) {

@@ -20,9 +20,9 @@ StatePlacement FlatPart(const StatePlacement& placement,
                         int64_t end);
 
 // The part without its padding, which is rows (elements, where it is flat) beyond the whole.
-at::Tensor WithinWhole(const StateTensor& part);
+at::Tensor WithoutPadding(const StateTensor& part);
 // The same elements of `whole`, as a view. REQUIRES: it is contiguous and of the global shape.
-at::Tensor SameIn(const at::Tensor& whole, const StateTensor& part);
+at::Tensor PartOfWhole(const at::Tensor& whole, const StateTensor& part);
 
 // A part within a whole as runs: elements that follow each other in both, in row-major order. All
 // are of one length, and of any two the later one is behind the other in both.
@@ -51,7 +51,7 @@ class PartRuns {
 
 // Calls use(begin in a, begin in b, elements) for what two parts of a whole share, in their order.
 template <typename Use>
-void EachShared(const PartRuns& a, const PartRuns& b, const Use& use) {
+void ForEachShared(const PartRuns& a, const PartRuns& b, const Use& use) {
   for (int64_t i = 0, j = 0; i < a.count() && j < b.count();) {
     const int64_t in_a = a.begin(i);
     const int64_t in_b = b.begin(j);

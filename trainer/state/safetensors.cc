@@ -9,9 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/text.h"
-#include "base/whole_file.h"
 
 namespace ddprun::trainer {
 
@@ -108,8 +108,8 @@ SafetensorsFile::Entry ReadEntry(const WeightsBytes& file,
   }
   const auto bytes = ByteCount(*shape, *dtype);
   if (bytes != end - begin) {
-    throw fail("of shape [" + Joined(*shape) + "] and dtype " + std::string(dtype_text) + " has " +
-               std::to_string(end - begin) + " bytes");
+    throw fail("of shape [" + FormatList(*shape) + "] and dtype " + std::string(dtype_text) +
+               " has " + std::to_string(end - begin) + " bytes");
   }
   return {*dtype, *shape, data_begin + begin, data_begin + end};
 }
@@ -244,7 +244,7 @@ void WriteSafetensors(const std::string& path,
   std::vector<SafetensorsItem> items;
   for (const LazyTensor& lazy : tensors) items.push_back({lazy.name, lazy.dtype, lazy.shape});
   const std::string header = SafetensorsHeader(items, metadata);
-  WholeFile file = ValueOrThrow(WholeFile::Create(path));
+  AtomicFile file = ValueOrThrow(AtomicFile::Create(path));
   ThrowIfError(file.Write(header));
   for (const LazyTensor& lazy : tensors) {
     const at::Tensor tensor = lazy.read().detach().cpu().contiguous();

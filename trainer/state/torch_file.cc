@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 namespace ddprun::trainer {
 
@@ -141,7 +141,7 @@ class TorchArchive {
   PyTorchStreamReader reader_;
 };
 
-bool TorchFile::IsOne(const std::string& path) {
+bool TorchFile::IsTorchFile(const std::string& path) {
   const std::string first = FirstBytes(path);
   // A safetensors file may begin with a number of these two bytes.
   return first == kZipMagic || (first.starts_with(kPickleMagic) && !path.ends_with(".safetensors"));
@@ -246,7 +246,7 @@ void WriteTorchFile(const std::string& path,
   }
   all.insert(all.end(), values.begin(), values.end());
 
-  WholeFile file = ValueOrThrow(WholeFile::Create(path));
+  AtomicFile file = ValueOrThrow(AtomicFile::Create(path));
   Status written;
   PyTorchStreamWriter writer([&](const void* data, size_t bytes) {
     if (written.ok()) written = file.Write({static_cast<const char*>(data), bytes});

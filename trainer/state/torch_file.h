@@ -27,7 +27,7 @@ class TorchFile {
   };
 
   // Whether the first bytes are those of torch.save's zip archive, or of what it wrote before 1.6.
-  static bool IsOne(const std::string& path);
+  static bool IsTorchFile(const std::string& path);
 
   // Throws Failure when the file cannot be read, is damaged, or holds more than a state dict.
   explicit TorchFile(const std::string& path);

@@ -15,7 +15,7 @@ using Role = BertNormalizer::Role;
 constexpr char32_t kFirstSyllable = 0xAC00;
 constexpr char32_t kLastSyllable = 0xD7A3;
 
-uint32_t Packed(Role role, char32_t c, char32_t as) {
+uint32_t PackCharacter(Role role, char32_t c, char32_t as) {
   return static_cast<uint32_t>(role) << 24 | (static_cast<uint32_t>(as - c) & 0xFFFFFF);
 }
 
@@ -110,24 +110,24 @@ std::string BertNormalizer::Normalize(std::string_view text) const {
 
 uint32_t BertNormalizer::Pack(char32_t c) const {
   if (options_.strip_accents && c >= kFirstSyllable && c <= kLastSyllable) {
-    return Packed(Role::kSyllable, c, c);
+    return PackCharacter(Role::kSyllable, c, c);
   }
   if (IsPlain(c)) {
     const bool alone = options_.handle_chinese_chars && IsBertChinese(c);
-    return Packed(alone ? Role::kAlone : Role::kPart, c, c);
+    return PackCharacter(alone ? Role::kAlone : Role::kPart, c, c);
   }
   std::u32string becomes;
   CleanAndSpace(options_, c, becomes);
   const bool ideograph = becomes.size() > 1;
   if (ideograph) becomes = becomes[1];
-  if (becomes.empty()) return Packed(Role::kNothing, c, c);
+  if (becomes.empty()) return PackCharacter(Role::kNothing, c, c);
   StripAndLower(options_, becomes);
-  if (becomes.empty()) return Packed(Role::kNothing, c, c);
+  if (becomes.empty()) return PackCharacter(Role::kNothing, c, c);
   const char32_t as = becomes.front();
   if (becomes.size() > 1 || (options_.strip_accents && CombiningClass(as) != 0)) {
-    return Packed(Role::kRare, c, c);
+    return PackCharacter(Role::kRare, c, c);
   }
-  return Packed(ideograph ? Role::kAlone : RoleOfNormalized(as), c, as);
+  return PackCharacter(ideograph ? Role::kAlone : RoleOfNormalized(as), c, as);
 }
 
 }  // namespace ddprun::trainer

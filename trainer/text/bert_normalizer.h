@@ -38,7 +38,7 @@ class BertNormalizer {
     char32_t as;  // the result of kPart and kAlone; for kSyllable the syllable
   };
   // REQUIRES: c <= 0x10FFFF.
-  Character Look(char32_t c) const {
+  Character LookUp(char32_t c) const {
     const uint32_t packed = table_[c];
     return {static_cast<Role>(packed >> 24), (c + packed) & 0xFFFFFF};
   }

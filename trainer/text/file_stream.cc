@@ -22,7 +22,7 @@ Error Because(std::string reason, std::string hint = "") {
   return Error{.what = std::move(reason), .hint = std::move(hint)};
 }
 
-Error Damaged(std::string reason) {
+Error DamagedFile(std::string reason) {
   return Because(std::move(reason), "Copy the file again: it is cut off or damaged.");
 }
 
@@ -57,7 +57,7 @@ class FileStream::Gunzip {
         stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
         stream_.avail_in = static_cast<uInt>(count);
         if (count == 0 && in_member_) {
-          return Damaged("its gzip data is cut off at byte " + std::to_string(read_));
+          return DamagedFile("its gzip data is cut off at byte " + std::to_string(read_));
         }
         if (count == 0) break;
       }
@@ -92,9 +92,9 @@ class FileStream::Gunzip {
     if (result == Z_STREAM_END) {
       in_member_ = false;
     } else if (result != Z_OK && result != Z_BUF_ERROR) {
-      return Damaged("its gzip data is damaged near byte " +
-                     std::to_string(read_ - stream_.avail_in) + " (" +
-                     (stream_.msg != nullptr ? stream_.msg : ::zError(result)) + ")");
+      return DamagedFile("its gzip data is damaged near byte " +
+                         std::to_string(read_ - stream_.avail_in) + " (" +
+                         (stream_.msg != nullptr ? stream_.msg : ::zError(result)) + ")");
     }
     return room - stream_.avail_out;
   }

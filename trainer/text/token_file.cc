@@ -48,7 +48,7 @@ void TokenFileWriter::Begin(int64_t vocab_size) {
                         .hint = "Use --format=llm.c, which then writes 32 bits.",
                         .page = "format-too-narrow"});
   }
-  if (fd_ < 0) file_.emplace(ValueOrThrow(WholeFile::Create(path_)));
+  if (fd_ < 0) file_.emplace(ValueOrThrow(AtomicFile::Create(path_)));
   if (format_ == TokenFileFormat::kLlmC) Write(Header());
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 namespace ddprun::trainer {
 
@@ -49,7 +49,7 @@ class TokenFileWriter {
   const TokenFileFormat format_;
   const bool wide_;
   const int fd_ = -1;  // -1: writes into file_
-  std::optional<WholeFile> file_;
+  std::optional<AtomicFile> file_;
   std::vector<uint16_t> narrow_;  // Append()'s copy
   int64_t tokens_ = 0;
 };

@@ -95,7 +95,7 @@ WordPiece::WordPiece(Vocabulary vocabulary, WordPieceOptions options)
       options_(std::move(options)),
       normalizer_(options_.normalizer) {
   DDPRUN_CHECK(options_.special.unknown >= 0);
-  for (char32_t c = 0; c < ascii_.size(); ++c) ascii_[c] = normalizer_.Look(c);
+  for (char32_t c = 0; c < ascii_.size(); ++c) ascii_[c] = normalizer_.LookUp(c);
   for (AddedToken token : vocabulary_.added()) {
     if (token.normalized) token.content = normalizer_.Normalize(token.content);
     (token.normalized ? normalized_tokens_ : raw_tokens_).Add(token);
@@ -140,7 +140,7 @@ void WordPiece::EncodePart(std::string_view text, Words& words) const {
     const size_t here = at;
     const auto byte = static_cast<uint8_t>(text[at]);
     const BertNormalizer::Character character =
-        byte < 0x80 ? ascii_[text[at++]] : normalizer_.Look(NextCharacter(text, at));
+        byte < 0x80 ? ascii_[text[at++]] : normalizer_.LookUp(NextCharacter(text, at));
     if (character.role == Role::kRare) {
       at = EncodeRare(text, begin, here, words);
       begin = at;
@@ -157,7 +157,7 @@ void WordPiece::EncodePart(std::string_view text, Words& words) const {
 size_t WordPiece::EncodeRare(std::string_view text, size_t begin, size_t at, Words& words) const {
   size_t end = at;
   for (size_t next = at; end < text.size(); end = next) {
-    if (normalizer_.Look(NextCharacter(text, next)).role == Role::kSpace) break;
+    if (normalizer_.LookUp(NextCharacter(text, next)).role == Role::kSpace) break;
   }
   words.Drop();
   EncodeNormalized(normalizer_.Normalize(text.substr(begin, end - begin)), words);

@@ -138,7 +138,7 @@ class Job {
       if (!world_.stop_signal) {
         world_.stop_signal = signal;
         stopped_at_ = now;
-      } else if (!world_.hurried && now - *stopped_at_ >= StopPatience::kSameRequest) {
+      } else if (!world_.hurried && now - *stopped_at_ >= StopSignalPolicy::kSameRequest) {
         world_.hurried = now;
         processes_.CheckHurry();
       }

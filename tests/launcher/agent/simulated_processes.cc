@@ -230,7 +230,7 @@ void SimulatedProcesses::SayThatTheyRecover(size_t generation) {
   for (const auto& [rank, process] : newest) {
     process->page_is_wrong = world_.Chance(chances_.wrong_pages);
     const int beyond = process->page_is_wrong ? 1000 : 0;
-    process->recorder->SetRecovers(world_.generations[generation].replaced + beyond);
+    process->recorder->SetRecoveryGeneration(world_.generations[generation].replaced + beyond);
   }
 }
 
@@ -324,7 +324,7 @@ void SimulatedProcesses::Deliver(pid_t pid) {
     if (code != 0 && !generation.first_nonzero && std::holds_alternative<Exited>(*process.exit)) {
       generation.first_nonzero = code;
     }
-    const bool well = EndsWell(*process.exit, saves_);
+    const bool well = IsSuccess(*process.exit, saves_);
     if (!well) generation.failed = true;
     if (!well && !generation.told && !generation.killing && !generation.failure_code) {
       fails = true;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/flight_recorder.h"
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 #include "launcher/process/process.h"
 #include "tests/launcher/agent/simulated_world.h"
 

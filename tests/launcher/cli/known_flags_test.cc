@@ -37,7 +37,7 @@ TEST(KnownFlags, StandInOneRowEach) {
   }
 }
 
-// What a row names has to be there, or it sends people from one error to the next.
+// The flags that a row names must exist, or the row sends people from one error to the next.
 TEST(KnownFlags, NameFlagsThatDdprunHas) {
   std::set<std::string> ours = {"ntasks-per-node"};  // of srun, in front of ddprun
   for (const Flag& flag : AllFlags()) ours.insert(std::string(flag.name));

@@ -57,12 +57,12 @@ TEST_F(TargetTest, TakesThePythonThatPythonExecNames) {
 TEST_F(TargetTest, TakesThePythonOfTheVenvThatItIsInstalledIn) {
   Options options;
   options.target = bin_.File("train.py");
-  const std::string own_folder = bin_.path() + "/venv/bin";
-  std::filesystem::create_directories(own_folder);
-  std::filesystem::create_symlink(python_, own_folder + "/python3");
-  EXPECT_EQ(ResolveTarget(options, env_, own_folder)->program, python_);
+  const std::string program_folder = bin_.path() + "/venv/bin";
+  std::filesystem::create_directories(program_folder);
+  std::filesystem::create_symlink(python_, program_folder + "/python3");
+  EXPECT_EQ(ResolveTarget(options, env_, program_folder)->program, python_);
   std::ofstream(bin_.path() + "/venv/pyvenv.cfg") << "";
-  EXPECT_EQ(ResolveTarget(options, env_, own_folder)->program, own_folder + "/python3");
+  EXPECT_EQ(ResolveTarget(options, env_, program_folder)->program, program_folder + "/python3");
 }
 
 TEST_F(TargetTest, RunsAConfigThroughTheTrainerBesideDdprun) {

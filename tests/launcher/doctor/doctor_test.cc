@@ -26,7 +26,7 @@ MachineFacts GoodMachine() {
           .memory = MemoryLimit{.bytes = 32 * kGiB},
           .free_memory = 30 * kGiB,
           .shared_memory = 16 * kGiB,
-          .open_files = {.now = 1024, .most = 4096}};
+          .open_files = {.soft = 1024, .hard = 4096}};
 }
 
 TEST(Doctor, FindsNothingOnAGoodMachine) {
@@ -40,8 +40,8 @@ TEST(Doctor, NamesWhatIsLittleAndTheRemedy) {
   MachineFacts facts = GoodMachine();
   facts.cores = 2;
   facts.shared_memory = 64 << 20;
-  facts.open_files = {.now = 256, .most = 256};
-  facts.processes = {.now = 100, .most = -1};
+  facts.open_files = {.soft = 256, .hard = 256};
+  facts.processes = {.soft = 100, .hard = -1};
   facts.memory = MemoryLimit{.bytes = kGiB / 2, .of_cgroup = true};
   const std::vector<Finding> found = CheckMachine(facts);
   EXPECT_THAT(found, Contains(Is("cores", Verdict::kNote, "2 of 8 processors")));
@@ -77,7 +77,7 @@ TEST(Doctor, KnowsDevicesForSeveralNodes) {
       .ucx = "1.18.0",
       .interfaces = {{.name = "eth0", .megabits = 10000}, {.name = "mlx5_0", .infiniband = true}},
       .busy_ports = {29500}};
-  const std::vector<Finding> found = CheckNetwork(network, {.nodes = true}, {.now = 8 << 20});
+  const std::vector<Finding> found = CheckNetwork(network, {.nodes = true}, {.soft = 8 << 20});
   EXPECT_THAT(found, Contains(Is("UCX", Verdict::kNote,
                                  "1.18.0, over eth0 (TCP, 10000 Mbit/s), mlx5_0 (RDMA); RDMA "
                                  "needs locked memory, of which a process may have 8 MiB")));
@@ -126,7 +126,7 @@ TEST(Doctor, ComparesTheDriverWithTheModule) {
                              .celsius = 91,
                              .watts = 700,
                              .busy_percent = 100}},
-                   .apart = {{0, 1}}};
+                   .without_peer_access = {{0, 1}}};
   TrainerFacts trainer{.module = "/d/libddprun_cuda.so", .cuda = 13000, .nccl = 22809};
   std::vector<Finding> found = CheckGpus(driver, "1", trainer, {.gpu = true});
   EXPECT_THAT(found, Contains(Is("driver", Verdict::kOk, "1 of 2 GPUs visible")));

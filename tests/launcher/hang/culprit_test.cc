@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "launcher/hang/hang_report.h"
-#include "tests/launcher/hang/standings.h"
+#include "tests/launcher/hang/worker_activities.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -9,8 +9,9 @@ namespace {
 using State = CollectiveState;
 using Ranks = std::vector<int>;
 
-Culprit Find(const std::vector<Standing>& standings, const std::vector<StoreWait>& waits = {}) {
-  return FindCulprit(standings, waits);
+Culprit Find(const std::vector<WorkerActivity>& activities,
+             const std::vector<StoreWait>& waits = {}) {
+  return FindCulprit(activities, waits);
 }
 
 TEST(Culprit, IsTheRankThatHasNotComeToTheCollective) {
@@ -21,7 +22,7 @@ TEST(Culprit, IsTheRankThatHasNotComeToTheCollective) {
 }
 
 TEST(Culprit, IsTheRankThatHasOnlyPutTheCollectiveInLine) {
-  Standing busy = In(1, 417, State::kWaiting);
+  WorkerActivity busy = In(1, 417, State::kWaiting);
   RecordedCollective in_line = AllReduce(0, State::kScheduled);
   in_line.ticket = 418;
   busy.flight->collectives.back().state = State::kCompleted;
@@ -34,37 +35,37 @@ TEST(Culprit, IsTheRankThatHasNoPageYetWhileOthersWait) {
 }
 
 TEST(Culprit, InAGroupOfSomeRanksIsOneOfThem) {
-  std::vector<Standing> standings = {In(0, 2, State::kWaiting), In(1, 9, State::kCompleted),
-                                     In(2, 9, State::kCompleted)};
-  standings[0].flight->collectives.back().group = 5;
-  standings[0].flight->groups = {5};
-  standings[2].flight->groups = {3, 5};
-  EXPECT_EQ(Find(standings).ranks, Ranks{2});
+  std::vector<WorkerActivity> activities = {In(0, 2, State::kWaiting), In(1, 9, State::kCompleted),
+                                            In(2, 9, State::kCompleted)};
+  activities[0].flight->collectives.back().group = 5;
+  activities[0].flight->groups = {5};
+  activities[2].flight->groups = {3, 5};
+  EXPECT_EQ(Find(activities).ranks, Ranks{2});
 }
 
 TEST(Culprit, InAGroupMadeAnewIsNotExcusedByTheOneBefore) {
   constexpr uint16_t kSecond = 1 << kPartGroupBits;
-  std::vector<Standing> standings = {In(0, 2, State::kWaiting), In(1, 9, State::kCompleted)};
-  standings[0].flight->collectives.back().group = kSecond;
-  EXPECT_EQ(Find(standings).ranks, Ranks{1});
+  std::vector<WorkerActivity> activities = {In(0, 2, State::kWaiting), In(1, 9, State::kCompleted)};
+  activities[0].flight->collectives.back().group = kSecond;
+  EXPECT_EQ(Find(activities).ranks, Ranks{1});
 }
 
 TEST(Culprit, IsNotFoundByTheNumbersOfMessages) {
-  std::vector<Standing> standings = {In(0, 3, State::kWaiting), In(1, 2, State::kWaiting)};
-  for (Standing& standing : standings) {
-    standing.flight->collectives.back().kind = CollectiveKind::kReceive;
+  std::vector<WorkerActivity> activities = {In(0, 3, State::kWaiting), In(1, 2, State::kWaiting)};
+  for (WorkerActivity& activity : activities) {
+    activity.flight->collectives.back().kind = CollectiveKind::kReceive;
   }
-  EXPECT_TRUE(Find(standings).ranks.empty());
+  EXPECT_TRUE(Find(activities).ranks.empty());
 }
 
 // As in a pipeline: 2 waits for 1, which waits for 0.
 TEST(Culprit, IsTheRankThatDoesNotSendWhatOthersWaitFor) {
-  std::vector<Standing> standings = {In(0, 9, State::kCompleted), In(1, 0, State::kWaiting),
-                                     In(2, 1, State::kWaiting)};
+  std::vector<WorkerActivity> activities = {In(0, 9, State::kCompleted), In(1, 0, State::kWaiting),
+                                            In(2, 1, State::kWaiting)};
   for (size_t rank = 1; rank < 3; ++rank) {
-    standings[rank].flight->collectives.back().kind = CollectiveKind::kReceive;
+    activities[rank].flight->collectives.back().kind = CollectiveKind::kReceive;
   }
-  const Culprit culprit = Find(standings);
+  const Culprit culprit = Find(activities);
   EXPECT_EQ(culprit.ranks, Ranks{0});
   EXPECT_EQ(culprit.reason, "has not sent what rank 1 waits for");
 }
@@ -75,7 +76,7 @@ TEST(Culprit, IsNobodyWhenAllWaitInTheSameCollective) {
 
 // Being stopped explains everything else.
 TEST(Culprit, IsAStoppedProcessBeforeAnythingElse) {
-  Standing stopped = In(1, 418, State::kStarted);
+  WorkerActivity stopped = In(1, 418, State::kStarted);
   stopped.place.state = 'T';
   const Culprit culprit =
       Find({In(0, 418, State::kWaiting), stopped, In(2, 417, State::kCompleted)});

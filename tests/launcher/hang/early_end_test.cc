@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/launcher/hang/standings.h"
+#include "tests/launcher/hang/worker_activities.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -73,21 +73,21 @@ TEST(EarlyEnd, IsNoneWhereAMessageIsWaitedFor) {
   EXPECT_TRUE(FindEarlyEnd(std::vector{received}, std::vector{Flight(0, 500, State::kWaiting)}));
 }
 
-TEST(EndedWhileAllWait, IsSaidWhenEveryLivingRankHasWaitedInTheStore) {
+TEST(DescribeEndWhileAllWait, IsSaidWhenEveryLivingRankHasWaitedInTheStore) {
   const std::vector<LiveWorker> ended = {{1, 1, 101, 0}};
   const std::vector<LiveWorker> living = {{0, 0, 100, 0}};
   std::vector<StoreWait> waits = {
       {.rank = 0,
        .pid = 100,
        .status = {.peer = "", .keys = {"/k"}, .num_keys = 1, .waited = seconds(12)}}};
-  EXPECT_EQ(EndedWhileAllWait(ended, living, waits),
+  EXPECT_EQ(DescribeEndWhileAllWait(ended, living, waits),
             "rank 1 ended with code 0, and all others wait in the store: rank 0 (pid 100) has "
             "waited 12 s for /k, which nobody has set");
-  EXPECT_EQ(EndedWhileAllWait({}, living, waits), "");
+  EXPECT_EQ(DescribeEndWhileAllWait({}, living, waits), "");
   const std::vector<LiveWorker> one_works = {{0, 0, 100, 0}, {2, 2, 102, 0}};
-  EXPECT_EQ(EndedWhileAllWait(ended, one_works, waits), "");
+  EXPECT_EQ(DescribeEndWhileAllWait(ended, one_works, waits), "");
   waits[0].status.waited = seconds(2);
-  EXPECT_EQ(EndedWhileAllWait(ended, living, waits), "");
+  EXPECT_EQ(DescribeEndWhileAllWait(ended, living, waits), "");
 }
 
 // Rank 0 is this process and waits in a barrier; rank 1 was `writer_of_1` and is over.

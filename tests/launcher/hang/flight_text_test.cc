@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "launcher/hang/standing.h"
-#include "tests/launcher/hang/standings.h"
+#include "launcher/hang/worker_activity.h"
+#include "tests/launcher/hang/worker_activities.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -10,29 +10,29 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using State = CollectiveState;
 
-// The collectives of standings.h begin at 100 s.
+// The collectives of worker_activities.h begin at 100 s.
 constexpr RecordedCollective::Time kThen(seconds(100) + milliseconds(12));
 
 TEST(DescribePastFlight, SaysInWhatTheWorkerWaitedAndForHowLong) {
-  Standing standing = In(0, 418, State::kWaiting);
-  RecordedCollective& collective = standing.flight->collectives.back();
+  WorkerActivity activity = In(0, 418, State::kWaiting);
+  RecordedCollective& collective = activity.flight->collectives.back();
   collective.bucket = 3;
   collective.bytes = 25'000'000;
   collective.type = "float32";
   collective.step = 57;
-  EXPECT_EQ(DescribePastFlight(*standing.flight, kThen),
+  EXPECT_EQ(DescribePastFlight(*activity.flight, kThen),
             "waited in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for 12 ms");
 }
 
 TEST(DescribePastFlight, SaysFromWhomAMessageWasAwaited) {
-  Standing standing = In(0, 1, State::kWaiting);
-  RecordedCollective& message = standing.flight->collectives.back();
+  WorkerActivity activity = In(0, 1, State::kWaiting);
+  RecordedCollective& message = activity.flight->collectives.back();
   message.kind = CollectiveKind::kReceive;
   message.bytes = 12;
-  EXPECT_EQ(DescribePastFlight(*standing.flight, kThen),
+  EXPECT_EQ(DescribePastFlight(*activity.flight, kThen),
             "waited in receive from rank 1 (12 bytes) for 12 ms");
   message.kind = CollectiveKind::kReceiveFromAny;
-  EXPECT_EQ(DescribePastFlight(*standing.flight, kThen),
+  EXPECT_EQ(DescribePastFlight(*activity.flight, kThen),
             "waited in receive from any rank (12 bytes) for 12 ms");
 }
 

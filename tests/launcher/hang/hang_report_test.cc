@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/launcher/hang/standings.h"
+#include "tests/launcher/hang/worker_activities.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -14,16 +14,16 @@ HangReport ThreeRanks() {
   HangReport report{.timeout = seconds(300),
                     .still_for = seconds(312),
                     .now = RecordedCollective::Time(seconds(412))};
-  Standing waiting = In(0, 418, State::kWaiting);
+  WorkerActivity waiting = In(0, 418, State::kWaiting);
   RecordedCollective& collective = waiting.flight->collectives.back();
   collective.bucket = 3;
   collective.bytes = 25'000'000;
   collective.type = "float32";
   collective.step = 57;
   waiting.place = {.state = 'S', .where = "futex (a lock or a thread's end)"};
-  Standing stopped = In(2, 417, State::kCompleted);
+  WorkerActivity stopped = In(2, 417, State::kCompleted);
   stopped.place = {.state = 'T'};
-  report.standings = {waiting, At(1, 'S', 0), stopped};
+  report.activities = {waiting, At(1, 'S', 0), stopped};
   report.culprit = {{2}, "is stopped (state T): by SIGSTOP, or by a debugger"};
   report.printed_stacks = true;
   return report;
@@ -48,9 +48,9 @@ TEST(HangReport, PutsTheCulpritFirstAndSaysWhereEveryRankStands) {
 
 TEST(HangReport, SaysWhoIsInAGroupOfSomeRanks) {
   HangReport report = ThreeRanks();
-  report.standings[0].flight->collectives.back().group = 5;
-  report.standings[0].flight->groups = {3, 5};
-  report.standings[2].flight->groups = {5};
+  report.activities[0].flight->collectives.back().group = 5;
+  report.activities[0].flight->groups = {3, 5};
+  report.activities[2].flight->groups = {5};
   const std::string text = RenderHang(report, "train.json", false);
   EXPECT_NE(text.find("in futex (a lock or a thread's end); its group here: ranks 0 and 2\n"),
             std::string::npos)
@@ -60,9 +60,9 @@ TEST(HangReport, SaysWhoIsInAGroupOfSomeRanks) {
 
 TEST(HangReport, ShowsWhatTheCulpritsSaidLast) {
   HangReport report = ThreeRanks();
-  for (Standing& standing : report.standings) {
-    const std::string last = "of " + std::to_string(standing.rank);
-    if (standing.flight) standing.flight->log = {"a", "b", "c", last};
+  for (WorkerActivity& activity : report.activities) {
+    const std::string last = "of " + std::to_string(activity.rank);
+    if (activity.flight) activity.flight->log = {"a", "b", "c", last};
   }
   const std::string text = RenderHang(report, "train.py", false);
   EXPECT_NE(text.find("by a signal)\n    | b\n    | c\n    | of 2\n  rank 0"), std::string::npos)
@@ -114,13 +114,13 @@ TEST(HangReport, IsOneLineForOtherNodes) {
 }
 
 TEST(HangReport, SaysWhenARankHasBegunNothing) {
-  Standing fresh{.flight = FlightSnapshot{}};
-  EXPECT_EQ(DescribeStanding(fresh, {}), "has begun no collective yet; state ? (unknown)");
+  WorkerActivity fresh{.flight = FlightSnapshot{}};
+  EXPECT_EQ(DescribeActivity(fresh, {}), "has begun no collective yet; state ? (unknown)");
 }
 
 TEST(HangReport, StaysReadableWithManyRanks) {
   HangReport report = ThreeRanks();
-  for (int rank = 3; rank < 100; ++rank) report.standings.push_back(At(rank, 'S', 0));
+  for (int rank = 3; rank < 100; ++rank) report.activities.push_back(At(rank, 'S', 0));
   EXPECT_NE(RenderHang(report, "x", false).find("  and 36 more ranks\n"), std::string::npos);
 }
 

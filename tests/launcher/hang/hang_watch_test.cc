@@ -37,9 +37,9 @@ TEST_F(HangWatchTest, ReportsTheWorkerThatDoesNothing) {
   io_.run();  // returns when the watch has told and stopped looking
   ASSERT_TRUE(report_.has_value());
   EXPECT_GE(report_->still_for, std::chrono::milliseconds(300));
-  ASSERT_EQ(report_->standings.size(), 1U);
-  EXPECT_EQ(report_->standings[0].rank, 4);
-  EXPECT_EQ(report_->standings[0].place.state, 'S');
+  ASSERT_EQ(report_->activities.size(), 1U);
+  EXPECT_EQ(report_->activities[0].rank, 4);
+  EXPECT_EQ(report_->activities[0].place.state, 'S');
 }
 
 TEST_F(HangWatchTest, NamesARankThatHasEndedWhenNoLivingOneStandsOut) {
@@ -72,8 +72,8 @@ TEST_F(HangWatchTest, ReadsTheFlightRecorder) {
                         [&](const HangReport& report) { report_ = report; });
   io_.run();
   ASSERT_TRUE(report_.has_value());
-  ASSERT_TRUE(report_->standings[0].flight.has_value());
-  EXPECT_EQ(LastCollective(*report_->standings[0].flight)->number, 9U);
+  ASSERT_TRUE(report_->activities[0].flight.has_value());
+  EXPECT_EQ(LastCollective(*report_->activities[0].flight)->number, 9U);
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -35,9 +35,9 @@ TEST(ProcessPlace, NamesTheSystemCallAndWhatItIsAbout) {
     while (read(ends[0], &byte, 1) != 0) {
     }
   });
-  ProcessPlace place = LookAt(child.pid());
+  ProcessPlace place = ReadProcessPlace(child.pid());
   while (place.state != 'S' || place.where.find("read of pipe:[") == std::string::npos) {
-    place = LookAt(child.pid());  // ends with the test's timeout if it never comes
+    place = ReadProcessPlace(child.pid());  // ends with the test's timeout if it never comes
   }
   EXPECT_TRUE(place.system_call.has_value());
 }
@@ -46,7 +46,7 @@ TEST(ProcessPlace, SeesThatAProcessIsStopped) {
   const Child child([] { raise(SIGSTOP); });
   siginfo_t info{};
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child.pid()), &info, WSTOPPED | WNOWAIT), 0);
-  EXPECT_EQ(LookAt(child.pid()).state, 'T');
+  EXPECT_EQ(ReadProcessPlace(child.pid()).state, 'T');
 }
 
 TEST(ProcessPlace, KnowsNothingOfAProcessThatIsGone) {
@@ -55,7 +55,7 @@ TEST(ProcessPlace, KnowsNothingOfAProcessThatIsGone) {
     const Child child([] {});
     pid = child.pid();
   }
-  EXPECT_EQ(LookAt(pid).state, '?');
+  EXPECT_EQ(ReadProcessPlace(pid).state, '?');
   const std::vector<LiveWorker> workers = {{.rank = 0, .pid = pid}};
   EXPECT_TRUE(CpuTimes(workers).empty());
 }

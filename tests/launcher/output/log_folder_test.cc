@@ -74,7 +74,7 @@ TEST(LogFile, OfOurOwnIsAddedTo) {
   asio::io_context io;
   FileWriter writer(io);
   for (const char* line : {"first\n", "second\n"}) {
-    Result<LogFile> file = LogFile::OpenOwn(path, writer, nullptr);
+    Result<LogFile> file = LogFile::OpenLauncherLog(path, writer, nullptr);
     ASSERT_TRUE(file);
     file->Write(line);
   }
@@ -82,7 +82,7 @@ TEST(LogFile, OfOurOwnIsAddedTo) {
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   EXPECT_EQ(text.str(), "first\nsecond\n");
-  const Result<LogFile> below_a_file = LogFile::OpenOwn(path + "/below", writer, nullptr);
+  const Result<LogFile> below_a_file = LogFile::OpenLauncherLog(path + "/below", writer, nullptr);
   ASSERT_FALSE(below_a_file);
   EXPECT_EQ(below_a_file.error().what,
             "The log cannot be written to " + path + "/below: Not a directory.");

@@ -7,29 +7,29 @@ namespace ddprun::launcher {
 namespace {
 
 using std::chrono::milliseconds;
-using Meaning = StopPatience::Meaning;
+using Meaning = StopSignalPolicy::Meaning;
 
 const std::chrono::steady_clock::time_point kStart{std::chrono::hours(1)};
 
-TEST(StopPatience, TakesSignalsCloseTogetherForOne) {
-  StopPatience patience;
-  EXPECT_EQ(patience.Note(SIGTERM, kStart), Meaning::kStop);
-  EXPECT_EQ(patience.Note(SIGTERM, kStart + milliseconds(10)), Meaning::kRepeat);
-  EXPECT_EQ(patience.Note(SIGTERM, kStart + milliseconds(499)), Meaning::kRepeat);
+TEST(StopSignalPolicy, TakesSignalsCloseTogetherForOne) {
+  StopSignalPolicy policy;
+  EXPECT_EQ(policy.Classify(SIGTERM, kStart), Meaning::kStop);
+  EXPECT_EQ(policy.Classify(SIGTERM, kStart + milliseconds(10)), Meaning::kRepeat);
+  EXPECT_EQ(policy.Classify(SIGTERM, kStart + milliseconds(499)), Meaning::kRepeat);
 }
 
-TEST(StopPatience, HasAnEndWithTheNextSignal) {
-  StopPatience patience;
-  EXPECT_EQ(patience.Note(SIGTERM, kStart), Meaning::kStop);
-  EXPECT_EQ(patience.Note(SIGTERM, kStart + milliseconds(10)), Meaning::kRepeat);
-  EXPECT_EQ(patience.Note(SIGTERM, kStart + milliseconds(500)), Meaning::kHurry);
+TEST(StopSignalPolicy, HurriesAtTheNextRequest) {
+  StopSignalPolicy policy;
+  EXPECT_EQ(policy.Classify(SIGTERM, kStart), Meaning::kStop);
+  EXPECT_EQ(policy.Classify(SIGTERM, kStart + milliseconds(10)), Meaning::kRepeat);
+  EXPECT_EQ(policy.Classify(SIGTERM, kStart + milliseconds(500)), Meaning::kHurry);
 }
 
-TEST(StopPatience, KnowsThatSlurmSendsSeveral) {
-  StopPatience patience(/*under_slurm=*/true);
-  EXPECT_EQ(patience.Note(SIGUSR1, kStart), Meaning::kStop);
-  EXPECT_EQ(patience.Note(SIGTERM, kStart + std::chrono::seconds(40)), Meaning::kRepeat);
-  EXPECT_EQ(patience.Note(SIGINT, kStart + std::chrono::seconds(41)), Meaning::kHurry);
+TEST(StopSignalPolicy, KnowsThatSlurmSendsSeveral) {
+  StopSignalPolicy policy(/*under_slurm=*/true);
+  EXPECT_EQ(policy.Classify(SIGUSR1, kStart), Meaning::kStop);
+  EXPECT_EQ(policy.Classify(SIGTERM, kStart + std::chrono::seconds(40)), Meaning::kRepeat);
+  EXPECT_EQ(policy.Classify(SIGINT, kStart + std::chrono::seconds(41)), Meaning::kHurry);
 }
 
 TEST(SignalMask, DropsWhatComesTooLate) {

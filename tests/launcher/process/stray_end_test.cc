@@ -61,7 +61,7 @@ class Stray {
 // Returns the processes that are left after the sweep.
 std::vector<pid_t> Sweep(std::set<pid_t> sessions,
                          const SweepTimes& times,
-                         const Bystanders& others = {}) {
+                         const InheritedChildren& others = {}) {
   asio::io_context io;
   std::vector<pid_t> left;
   const auto unknown = [](pid_t) { return false; };
@@ -93,7 +93,7 @@ TEST(StraySweep, KillsWhatDoesNotEndWhenAsked) {
 
 TEST(StraySweep, LeavesChildrenAloneThatWereThereBeforeTheJob) {
   const Stray bystander;
-  const Bystanders others = Bystanders::Find(/*own=*/0);
+  const InheritedChildren others = InheritedChildren::Find(/*own=*/0);
   Stray stray;
   EXPECT_THAT(Sweep({}, {.grace = milliseconds(1), .limit = hours(1)}, others), IsEmpty());
   EXPECT_EQ(stray.EndedBy(), SIGKILL);
@@ -102,7 +102,7 @@ TEST(StraySweep, LeavesChildrenAloneThatWereThereBeforeTheJob) {
 
 TEST(EndChildren, LeavesChildrenAloneThatWereThereBeforeTheJob) {
   const Stray bystander;
-  const Bystanders others = Bystanders::Find(/*own=*/0);
+  const InheritedChildren others = InheritedChildren::Find(/*own=*/0);
   const Stray stray;
   EXPECT_THAT(EndChildren(0, others, {.grace = milliseconds(1), .limit = hours(1)}), IsEmpty());
   EXPECT_EQ(::waitpid(stray.pid(), nullptr, WNOHANG), -1) << "it was not reaped";

@@ -122,7 +122,7 @@ TEST(FailureReport, RepeatsOneLineOfWhatStandsRightAboveIt) {
   FailureReport report = Report(first);
   EXPECT_THAT(RenderFailure(report, {}),
               HasSubstr("It printed this error; the whole stands above:\n  | line 19\nMore"));
-  // What the others said has moved it out of sight.
+  // The output of the other workers has moved the error out of sight.
   report.others = {Worker(1, Exited{1})};
   report.others[0].last_lines.assign(21, "noise");
   EXPECT_THAT(RenderFailure(report, {}), HasSubstr("| line 0\n"));
@@ -226,7 +226,7 @@ TEST(FailureReport, SaysWhatTheOthersWaitedFor) {
   FailureReport report = Report(Worker(0, Exited{1}));
   report.others = {Worker(1, Signaled{SIGTERM})};
   report.others[0].told_to_stop = true;
-  report.others[0].standing = "in all_reduce 41 for 3.2 s";
+  report.others[0].last_activity = "in all_reduce 41 for 3.2 s";
   EXPECT_THAT(RenderFailure(report, {}), HasSubstr("until then in all_reduce 41 for 3.2 s\n"));
 }
 

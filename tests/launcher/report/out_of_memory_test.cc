@@ -161,7 +161,7 @@ TEST(OutOfMemory, IsNotClaimedWithoutEvidence) {
 
 TEST(MemoryWatch, SeesNothingWhereNothingHappens) {
   MemoryWatch watch;
-  EXPECT_EQ(watch.Look().cgroup_kills, 0);
+  EXPECT_EQ(watch.ReadEvidence().cgroup_kills, 0);
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ JobEnd FailedJob() {
   end.attempts = {attempt};
   end.worker_failed = true;
   end.log = {"joined"};
-  end.to_go_on = "ddprun --resume runs/toy";
+  end.resume_command = "ddprun --resume runs/toy";
   return end;
 }
 

@@ -143,7 +143,7 @@ TEST(ControlMessage, AnEndOfAnUnknownKindIsAFailure) {
   EXPECT_EQ(RoundEndOf(json{{"kind", 3}}).kind, RoundEnd::Kind::kJobFailed);
 }
 
-// What one node says is told to all, in messages that have a limit.
+// The coordinator sends a node's texts to all nodes, in messages of a limited size.
 TEST(ControlMessage, WhatANodeSaysIsCut) {
   Hello hello;
   hello.run_id = "x";

@@ -82,7 +82,7 @@ class ElasticNodesTest : public testing::Test {
     return std::ranges::all_of(nodes_, [](auto& node) { return node.second.running(); });
   }
 
-  // That all nodes are in one round, as one world.
+  // Expects that all nodes are in one round, as one world.
   void ExpectOneWorld() {
     std::vector<int> ranks;
     const Membership& first = nodes_.begin()->second.membership();

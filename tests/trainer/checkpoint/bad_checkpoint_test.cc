@@ -26,8 +26,8 @@ class BadCheckpoint : public testing::Test {
   Error Refused() {
     NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder_.path()));
     EXPECT_TRUE(newest.checkpoint && newest.checkpoint->step() == 1);
-    EXPECT_EQ(newest.passed_over.size(), 1U);
-    return newest.passed_over.empty() ? Error() : newest.passed_over.front();
+    EXPECT_EQ(newest.skipped.size(), 1U);
+    return newest.skipped.empty() ? Error() : newest.skipped.front();
   }
   // COMMIT as it would be for the files that are there.
   void CommitAgain() {
@@ -197,7 +197,7 @@ TEST_F(BadCheckpoint, IsSetAsideByARunThatGoesOnFromAnEarlierOne) {
   Replace("/index.json", "model", "nodel");
   ASSERT_TRUE(PrepareCheckpointFolder(folder_.path(), 1).ok());
   EXPECT_TRUE(fs::exists(folder_.path() + "/step-2.aside-1"));
-  EXPECT_TRUE(ValueOrThrow(OpenNewest(folder_.path())).passed_over.empty());
+  EXPECT_TRUE(ValueOrThrow(OpenNewest(folder_.path())).skipped.empty());
   EXPECT_TRUE(PrepareCheckpointFolder(folder_.path() + "/none", 0).ok());
 }
 

@@ -39,7 +39,7 @@ int SaveOn(const Fault& fault, bool again) {
   if (!newest.checkpoint) return disk.calls();
   EXPECT_TRUE(HasSmallState(*newest.checkpoint)) << what;
   EXPECT_TRUE(outcome.error || newest.checkpoint->step() == 2) << what;
-  EXPECT_THAT(newest.passed_over, testing::IsEmpty()) << what;
+  EXPECT_THAT(newest.skipped, testing::IsEmpty()) << what;
   // The next one goes well and tidies up.
   EXPECT_FALSE(SaveSmall(folder.path(), 3, "c", {.newest = 1}).error) << what;
   EXPECT_THAT(folder.Names(), ElementsAre("latest", "step-3")) << what;
@@ -87,7 +87,7 @@ TEST(FailingDisk, MayLoseTheFolderMeanwhile) {
     EXPECT_THAT(outcome.error->what, HasSubstr("No such file or directory"));
   }
   EXPECT_TRUE(ValueOrThrow(OpenNewest(folder.path())).checkpoint);
-  // The one of all checkpoints: made again.
+  // The save makes the folder of all checkpoints again.
   fs::remove_all(folder.path());
   EXPECT_FALSE(SaveSmall(folder.path(), 3).error);
   EXPECT_TRUE(ValueOrThrow(OpenNewest(folder.path())).checkpoint);
@@ -199,7 +199,7 @@ TEST(KilledSaver, LeavesACheckpointThatLoads) {
     const NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder.path()));
     ASSERT_TRUE(newest.checkpoint);
     EXPECT_TRUE(HasSmallState(*newest.checkpoint));
-    EXPECT_THAT(newest.passed_over, testing::IsEmpty());
+    EXPECT_THAT(newest.skipped, testing::IsEmpty());
     EXPECT_GT(newest.checkpoint->step(), last);
     last = newest.checkpoint->step();
     ASSERT_TRUE(PrepareCheckpointFolder(folder.path(), last).ok());

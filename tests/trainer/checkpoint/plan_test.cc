@@ -73,7 +73,7 @@ TEST(PlanShard, WritesTiedTensorsOnce) {
                                       WholeTensor("c", {2, 2})};
   tensors[1].tensor = tensors[0].tensor;
   tensors[2].tensor = tensors[0].tensor.view({2, 2});  // of another shape: not the same
-  EXPECT_THAT(FirstOfTied(tensors), ElementsAre(0, 0, 2));
+  EXPECT_THAT(FindFirstOfTied(tensors), ElementsAre(0, 0, 2));
   EXPECT_THAT(PlanShard(tensors, {}), ElementsAre(PlannedPiece{0, 0, 4}, PlannedPiece{2, 0, 2}));
 }
 
@@ -81,14 +81,14 @@ std::vector<int64_t> SurplusSteps(std::vector<StoredCheckpoint> stored,
                                   int64_t committed,
                                   const Retention& retention) {
   std::vector<int64_t> steps;
-  for (const StoredCheckpoint& item : Surplus(stored, committed, retention)) {
+  for (const StoredCheckpoint& item : FindSurplus(stored, committed, retention)) {
     steps.push_back(item.step);
   }
   std::ranges::sort(steps);
   return steps;
 }
 
-TEST(Surplus, KeepsTheNewestAndTheBest) {
+TEST(FindSurplus, KeepsTheNewestAndTheBest) {
   constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
   const std::vector<StoredCheckpoint> stored = {{"", 10, 0.5}, {"", 20, 0.1}, {"", 30, kNaN},
                                                 {"", 40, 0.3}, {"", 50, {}},  {"", 60, 0.4}};
@@ -102,13 +102,13 @@ TEST(Surplus, KeepsTheNewestAndTheBest) {
   EXPECT_THAT(SurplusSteps(stored, 60, {.newest = 100}), IsEmpty());
 }
 
-TEST(Surplus, NeverHasTheOneCommittedNorLaterOnes) {
+TEST(FindSurplus, NeverHasTheOneCommittedNorLaterOnes) {
   const std::vector<StoredCheckpoint> stored = {{"", 10, {}}, {"", 20, {}}, {"", 30, {}}};
   EXPECT_THAT(SurplusSteps(stored, 20, {.newest = 1}), ElementsAre(10));
   EXPECT_THAT(SurplusSteps(stored, 10, {.newest = 1}), IsEmpty());
 }
 
-TEST(Surplus, PrefersTheNewerOfEqualScores) {
+TEST(FindSurplus, PrefersTheNewerOfEqualScores) {
   const std::vector<StoredCheckpoint> stored = {{"", 10, 1}, {"", 20, 1}, {"", 30, 2}};
   EXPECT_THAT(SurplusSteps(stored, 30, {.newest = 1, .best = 1}), ElementsAre(10));
 }

@@ -9,7 +9,7 @@
 #include <random>
 #include <set>
 
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 #include "tests/trainer/checkpoint/checkpoint_fixture.h"
 #include "tests/trainer/checkpoint/file_calls.h"
 
@@ -127,8 +127,8 @@ class ModelDisk final : public FileWatcher {
     return inode;
   }
 
-  // Of what no fsync has made safe: nothing, all, each alone, all but each, all up to each, and
-  // some drawn; contents as they are, lost, cut, or zeros.
+  // Adds the states after a power cut. Of the changes without an fsync survive: none, all, each
+  // alone, all but each, all up to each, and some drawn; contents as they are, lost, cut, or zeros.
   void AddStates() {
     const size_t count = pending_.size();
     std::vector<std::vector<bool>> choices = {std::vector<bool>(count, false),
@@ -245,7 +245,7 @@ TEST_P(PowerCut, LeavesACheckpointThatLoads) {
     ASSERT_NE(step, -1);
     ASSERT_GE(step, GetParam().before.back());
   }
-  // What a save has said to be there is there.
+  // A checkpoint whose save has succeeded survives.
   for (const DiskState& state : disk.LastStates()) {
     ASSERT_EQ(StepAfter(scratch, state), GetParam().step);
   }
@@ -266,7 +266,7 @@ TEST(ModelDisk, KnowsThatARenameAloneIsNotEnough) {
   {
     const WatchFiles watch(folder.path(), disk);
     const std::string text = "text";
-    ASSERT_TRUE(WriteWholeFile(folder.path() + "/file", text, Durability::kUnsynced).ok());
+    ASSERT_TRUE(WriteFileAtomically(folder.path() + "/file", text, Durability::kUnsynced).ok());
   }
   const std::set<DiskState> unsynced = disk.LastStates();
   EXPECT_TRUE(unsynced.contains({}));
@@ -274,7 +274,7 @@ TEST(ModelDisk, KnowsThatARenameAloneIsNotEnough) {
   EXPECT_TRUE(unsynced.contains({{"file", "text"}}));
   {
     const WatchFiles watch(folder.path(), disk);
-    ASSERT_TRUE(WriteWholeFile(folder.path() + "/file", "more").ok());
+    ASSERT_TRUE(WriteFileAtomically(folder.path() + "/file", "more").ok());
   }
   EXPECT_EQ(disk.LastStates(), (std::set<DiskState>{{{"file", "more"}}}));
 }

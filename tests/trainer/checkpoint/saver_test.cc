@@ -1,4 +1,4 @@
-// What is saved is loaded, whatever the number of ranks was and is.
+// A saved state is loaded by any number of ranks.
 #include "trainer/checkpoint/saver.h"
 
 #include <gmock/gmock.h>

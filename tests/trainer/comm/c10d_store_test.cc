@@ -237,7 +237,7 @@ TEST_P(C10dStoreTest, CarriesAPrefixStore) {
   EXPECT_EQ(copy->get_to_str("k"), "v");
 }
 
-// What LibTorch itself does with a store.
+// LibTorch's own collectives work over the store.
 TEST_P(C10dStoreTest, CarriesStoreCollectives) {
   constexpr int kRanks = 4;
   RunRanks(kRanks, [&](int rank) {

@@ -1,4 +1,4 @@
-"""What collectives_main.cc does, by torch.distributed with Gloo: writes FILE.<rank>."""
+"""Does the same as collectives_main.cc, by torch.distributed with Gloo: writes FILE.<rank>."""
 
 import sys
 

@@ -119,7 +119,7 @@ TEST(LostRank, IsReplacedAgainAndAgainInTheSameMemory) {
       EXPECT_EQ(group->generation(), generation);
       EXPECT_EQ(sum(*group, rank + 1), 6);
       struct stat status = {};
-      group->FreePast();
+      group->FreeOldGenerations();
       EXPECT_EQ(fstat(memory.get(), &status), 0);
       if (rank == 0) blocks.push_back(status.st_blocks);
       if (generation == kLosses) break;
@@ -185,7 +185,7 @@ TEST(LostRank, MayBeSeenBeforeAnOperationBySomeOfTheOthers) {
         member.group->barrier()->wait();  // after this, no rank uses the tensors
         for (; done <= kLosses; ++done) {
           Steps::Run(member, look);
-          member.group->FreePast();
+          member.group->FreeOldGenerations();
         }
       } catch (const Failure& failure) {
         EXPECT_EQ(failure.error().code, Code::kRankLost);

@@ -1,4 +1,4 @@
-"""What is seen of a C++ program of a user that crashes, or throws what nobody catches."""
+"""The output of a user's C++ program that crashes, or throws an exception that nobody catches."""
 
 import os
 import subprocess

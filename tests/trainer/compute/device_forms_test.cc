@@ -1,4 +1,4 @@
-// What a device computes by ATen's operators, beside the CPU's own kernels.
+// Compares results of ATen's operators, as on a device, with those of the CPU's own kernels.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -34,7 +34,7 @@ Tensors ValueAndGradients(const Function& function, const Tensors& inputs) {
 template <typename Function>
 void ExpectSameAsOnHost(const Function& function, const Tensors& inputs, double tolerance) {
   const Tensors expected = ValueAndGradients(function, inputs);
-  const DeviceFormsOnly scope;
+  const DeviceOperatorsOnly scope;
   const Tensors found = ValueAndGradients(function, inputs);
   for (size_t i = 0; i < expected.size(); ++i) {
     EXPECT_EQ(found[i].scalar_type(), expected[i].scalar_type());
@@ -47,7 +47,7 @@ void ExpectSameAsOnHost(const Function& function, const Tensors& inputs, double 
 TEST(DeviceForms, AreNotThoseOfTheHost) {
   const at::Tensor x = at::ones({3});
   EXPECT_TRUE(IsForHostKernels(x));
-  const DeviceFormsOnly scope;
+  const DeviceOperatorsOnly scope;
   EXPECT_FALSE(IsForHostKernels(x));
 }
 
@@ -63,7 +63,7 @@ TEST(DeviceForms, OfGeluAndPaddingEqualTheHosts) {
 }
 
 TEST(DeviceForms, OfDropoutDropTheSameInBackward) {
-  const DeviceFormsOnly scope;
+  const DeviceOperatorsOnly scope;
   at::manual_seed(2);
   const at::Tensor x = at::ones({100'000}).requires_grad_();
   const at::Tensor y = DropElements(x, 0.3);
@@ -90,7 +90,7 @@ TEST(DeviceForms, OfTheLastLayersLossEqualTheHosts) {
 }
 
 TEST(DeviceForms, ShowATargetOutOfRangeAsALossThatIsNoNumber) {
-  const DeviceFormsOnly scope;
+  const DeviceOperatorsOnly scope;
   const at::Tensor hidden = at::ones({3, 2});
   const at::Tensor weight = at::ones({5, 2});
   const auto loss = [&](int64_t target) {
@@ -108,7 +108,7 @@ TEST(DeviceForms, OfTheNormEqualTheHosts) {
   const std::array<at::Tensor, 4> tensors = {at::randn({300, 41}), at::randn({5}), at::ones({0}),
                                              at::randn({4096}).to(at::kBFloat16)};
   const double expected = SquaresOf(tensors);
-  const DeviceFormsOnly scope;
+  const DeviceOperatorsOnly scope;
   EXPECT_NEAR(SquaresOf(tensors) / expected, 1, 1e-12);
 }
 

@@ -1,4 +1,4 @@
-// What is generated from the key table: the docs page and the JSON Schema.
+// The docs page and the JSON Schema are generated from the key table.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -56,7 +56,7 @@ TEST(ReadConfig, SeedsFollowEachOtherUnlessTheyAreGiven) {
   EXPECT_EQ(config.data.data_seed, 0);
   EXPECT_EQ(config.data.dataset_seed, 12345);
   EXPECT_EQ(MustRead({kMlp, {"data.data_seed=5"}}).data.dataset_seed, 5);
-  // What is kept with a run is a config itself, also for other data.
+  // The resolved config that a run keeps is itself a config, also for other data.
   for (const char* text : {kMlp, kGpt}) {
     const std::string resolved = WriteResolvedConfig(MustRead({text, {"run.seed=7"}}));
     EXPECT_EQ(WriteResolvedConfig(MustRead({resolved})), resolved);

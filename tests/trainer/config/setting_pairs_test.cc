@@ -119,7 +119,7 @@ Verdict Judge(const std::string& type, const Texts& settings, TextNumbers& numbe
   return verdict;
 }
 
-// What both settings say without each other; the first one's obstacle comes first.
+// Joins the verdicts of two settings that stand alone; the first one's obstacle comes first.
 Verdict Both(const Verdict& one, const Verdict& other) {
   Verdict both;
   std::ranges::set_union(one.refusals, other.refusals, std::back_inserter(both.refusals));

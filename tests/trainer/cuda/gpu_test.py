@@ -59,7 +59,7 @@ class OnAGpu(training.TrainingTest):
                 self.assertAlmostEqual(found, expected, places=5)
 
     def fresh(self, model, data):
-        """What makes a config of a model that the seed determines."""
+        """Returns a function that makes a config of a model that the seed determines."""
         def make(**sections):
             config = training.gpt_config(**sections)
             config["model"], config["data"] = model, data

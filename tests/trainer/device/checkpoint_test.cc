@@ -102,7 +102,7 @@ TEST(DeviceCheckpoint, IsSavedWithoutPinnedMemory) {
   loaded.ExpectEqual(state);
 }
 
-// What gives it back may wait for a device that waits for a rank that is gone.
+// Freeing pinned memory may wait for a device, and the device for a rank that is lost.
 TEST(DeviceCheckpoint, KeepsPinnedMemoryWhereAFailureIsYetToBeTold) {
   static int taken = 0;
   const PinnedMemory counted = {.take =
@@ -163,7 +163,7 @@ TEST(DeviceCheckpoint, IsSpoiltByAnUpdateThatDoesNotWait) {
     EXPECT_THAT(simulated::Thrown([&] { state.Change(tensor); }),
                 AllOf(HasSubstr("data race"), HasSubstr("writes"), HasSubstr("reads")));
   }
-  copy.LetStreamWait();
+  copy.MakeStreamWait();
   EXPECT_EQ(simulated::Thrown([&] { state.Step(); }), "nothing");
   copy.Finish();
   copy.WaitForDevice();

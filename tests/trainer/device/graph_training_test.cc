@@ -85,8 +85,8 @@ TEST(DeviceGraphTrainer, QueuesAStepInAFewOperations) {
   TakeReplays();
 }
 
-// What is measured and saved in between sees the weights as they are; the norm comes without
-// clipping, too.
+// Evaluations and checkpoints between replays see the current weights; reports have the norm also
+// without clipping.
 TEST(DeviceGraphTrainer, EvaluatesAndStepsWithAnyOptimizer) {
   for (const OptimizerType type : {OptimizerType::kAdam, OptimizerType::kSgd}) {
     Job job = GraphJob("bert");

@@ -165,7 +165,7 @@ TEST(SimulatedProcessGroup, HasMemoryOnceItIsConnected) {
   });
 }
 
-// What each rank does by itself would be for ever on a real device, or give wrong numbers.
+// On a real device, ranks whose calls differ would wait for ever or get wrong numbers.
 TEST(SimulatedProcessGroup, NamesRanksThatDoNotAgree) {
   const auto told = [](const std::function<void(const Group&, c10::Device)>& begin) {
     std::array<std::string, 2> errors;

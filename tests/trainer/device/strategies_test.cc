@@ -1,5 +1,5 @@
-// What ranks share out, on two simulated devices: the CPU's bits without a race, and no wait of the
-// host within a step.
+// Strategies with several ranks on two simulated devices: the CPU's bits without a race, and no
+// wait of the host within a step.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -225,7 +225,7 @@ inline Trained TrainOn(c10::DeviceType type,
 
 // Trains on the CPU with the operators for devices.
 inline Trained TrainInDeviceForms(int ranks, const Job& job) {
-  const DeviceFormsOnly scope;
+  const DeviceOperatorsOnly scope;
   at::globalContext().setSDPUseFlash(false);
   Trained trained = TrainOn(at::kCPU, ranks, job);
   at::globalContext().setSDPUseFlash(true);

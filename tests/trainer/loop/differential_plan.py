@@ -5,9 +5,9 @@ import json
 import random
 import signal
 
-# What is compared: ways of sharing a run out; two nodes and one; a run that goes on in another way;
-# one whose processes are killed. Or nothing, but that a config with keys at random is refused in
-# one voice, or that a run that is not taken up stays as it is. With what is trained.
+# Kinds of comparisons: ways to distribute a run; two nodes and one; a run that resumes another way;
+# a run whose processes are killed. Other kinds check that all ranks refuse random keys with one
+# message, or that a run stays as it is if it is not resumed. The second word is what is trained.
 KINDS = (
     ("ways", ""), ("nodes", ""), ("resume", ""), ("refused", ""), ("kills", ""),
     ("any keys", ""), ("ways", ""), ("resume", "plugin"), ("ways", "images"), ("resume", ""),
@@ -502,7 +502,7 @@ def one_of(section, key, *values):
     return lambda draw: {section: {key: draw.choice(values)}}
 
 
-# What some config, model or number of ranks does not go together with.
+# Keys that do not go together with some config, model or number of ranks.
 ANY_KEYS = (
     one_of("strategy", "type", "single", "ddp", "dp", "zero1", "zero2", "zero3", "pipeline",
            "tensor_parallel", "model_parallel"),

@@ -116,7 +116,7 @@ class Differential(interruption_test.Interruption):
             self.script("tokenizer/vocab.txt", "\n".join([*special, *WORDS]) + "\n")
 
     def write_samples(self, data, name, samples, seed):
-        """What a section "data" says of them."""
+        """Writes samples, and returns the section "data" for them."""
         found = {}
         for ending, content in files_of(data, samples, seed).items():
             path = self.path(name + ending)
@@ -150,7 +150,7 @@ class Differential(interruption_test.Interruption):
         return jobs[0]
 
     def run_way(self, plan, way, name, **sections):
-        """What check says of it comes true."""
+        """Runs the job, and expects what the check command says of it."""
         config = self.config_of(plan, way, name, **sections)
         if way is not plan.ways[0]:
             self.assertEqual(self.check(config, way), (0, set()))
@@ -340,7 +340,7 @@ def draw_index(plan, checkpoints):
 
 
 def turn_a_byte(checkpoint, where):
-    """Of its weights; once more, and it is as it was."""
+    """Changes a byte of its weights; a second call restores it."""
     path = os.path.join(checkpoint, min(name for name in os.listdir(checkpoint)
                                         if name.endswith(".safetensors")))
     with open(path, "r+b") as file:

@@ -130,7 +130,7 @@ TEST_F(ExportTest, MakesSafetensorsWithTiedWeightsOnce) {
 
 // model.name_or_path takes it as it is; one tensor too many is refused as in any other file.
 TEST_F(ExportTest, ACheckpointIsAModelByItself) {
-  EXPECT_TRUE(HoldsWeightsAlone(checkpoint_->path()));
+  EXPECT_TRUE(HasOnlyWeights(checkpoint_->path()));
   try {
     ExpectModel(checkpoint_->path());
     FAIL() << "it has \"tied\"";

@@ -94,7 +94,7 @@ class ExportFault : public testing::Test {
       }
       EXPECT_EQ(kept, 1) << what;
     } else if (whole_folder) {
-      EXPECT_TRUE(CheckOwn(to, IsListed).ok()) << what;
+      EXPECT_TRUE(CheckOnlyOwnEntries(to, IsListed).ok()) << what;
     }
     return disk.calls();
   }

@@ -23,7 +23,7 @@ import unittest
 import harness
 import training
 
-# What is hit, and how. "worker" and "agent" get the signal alone.
+# Which process is hit, and how. "worker" and "agent" get the signal alone.
 HITS = (
     ("agent", signal.SIGTERM),
     ("agent", signal.SIGUSR1),

@@ -238,7 +238,7 @@ class Memory(MemoryCase):
 
 
 class MemoryLong(MemoryCase):
-    """That of bfloat16 takes many minutes on a processor without instructions for it."""
+    """The test of bfloat16 takes many minutes on a processor without instructions for it."""
 
     def test_mlp_of_a_large_batch_with_sgd(self):
         sizes = [64, 2048, 2048, 2048, 2048, 2048, 8]

@@ -22,7 +22,7 @@ class NodesTest(training.TrainingTest):
         return config
 
     def read_to(self, job, word):
-        """What the job has said until such a line has come."""
+        """Returns the job's output up to a line that begins with `word`."""
         said = ""
         for line in job.stdout:
             said += line

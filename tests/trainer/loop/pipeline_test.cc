@@ -29,7 +29,7 @@ class NumbersOf {
   static void Set(at::ScalarType type) { c10::set_default_dtype(c10::scalarTypeToTypeMeta(type)); }
 };
 
-// What fits the small models: texts with padding, images, or numbers.
+// Data for the small models: texts with padding, images, or numbers.
 class SmallData final : public Dataset {
  public:
   explicit SmallData(const std::string& model) {
@@ -81,7 +81,7 @@ Job PipelineJob(const std::string& model) {
   return job;
 }
 
-// The same on every call; not beside others that draw.
+// Returns a model with equal weights on every call. REQUIRES: no other thread draws.
 std::shared_ptr<Model> FreshModel(const Job& job) {
   at::manual_seed(3);
   return MakeModel(job.model);
@@ -101,7 +101,7 @@ Learnt TrainBy(const Job& job,
                int64_t micro_batches) {
   Learnt outcome;
   const auto sum = [&](double own) {
-    const at::Tensor total = at::full({}, mesh.counts() ? own : 0, at::kDouble);
+    const at::Tensor total = at::full({}, mesh.adds_to_sums() ? own : 0, at::kDouble);
     AllReduceOnHost(mesh.control.get(), total);
     return total.item<double>();
   };
@@ -134,9 +134,10 @@ Learnt TrainBy(const Job& job,
   built.strategy->BeforeEvaluation();
   built.model->eval();
   const std::vector<int64_t> all = {1, 2, 3, 4};
-  const Evaluated found = built.strategy->EvaluateBatch(*built.model, job.train->Get(all), true);
-  EXPECT_EQ(found.outputs.defined(), mesh.counts());
-  outcome.evaluated = sum(mesh.counts() ? found.loss.item<double>() / mesh.data.size : 0);
+  const BatchEvaluation found =
+      built.strategy->EvaluateBatch(*built.model, job.train->Get(all), true);
+  EXPECT_EQ(found.outputs.defined(), mesh.adds_to_sums());
+  outcome.evaluated = sum(mesh.adds_to_sums() ? found.loss.item<double>() / mesh.data.size : 0);
   for (const auto& item : built.model->State()) outcome.weights[item.key()] = item.value().clone();
   return outcome;
 }
@@ -154,7 +155,7 @@ Learnt BySingle(const Job& job, int64_t micro_batches) {
   return TrainBy(job, built, {}, micro_batches);
 }
 
-// Of all ranks: each has what its stage has.
+// Trains on all ranks, and collects the results of their stages.
 Learnt OverRanks(Job& job, int stages, int ranks, int64_t micro_batches) {
   job.config.strategy.pipeline_parallel_size = stages;
   const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, ranks));

@@ -128,9 +128,9 @@ class Recovery(training.TrainingTest):
         return len(RECOVERED.findall(self.text(name + ".out")))
 
     def holds(self, job, name, spared):
-        """What must not grow: descriptors of the agent; of a rank that is never killed descriptors,
-        mappings beyond one for each rank's heap and one for what controls them, and blocks of the
-        memory that the ranks share."""
+        """Returns what must not grow: descriptors of the agent; of a rank that is never killed
+        descriptors, mappings beyond one for each rank's heap and one for what controls them, and
+        blocks of the memory that the ranks share."""
         found = [len(os.listdir(f"/proc/{job.pid}/fd"))]
         if spared is None:
             return found

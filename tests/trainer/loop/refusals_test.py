@@ -1,5 +1,6 @@
-"""What refuses changes nothing: every subcommand with the refusals that apply to it, and the folder
-around it before and after, byte by byte. The subcommands are those of the programs' own help."""
+"""A command that refuses changes nothing: every subcommand with the refusals that apply to it, and
+the folder around it before and after, byte by byte. The subcommands are those of the programs' own
+help."""
 
 import fcntl
 import hashlib
@@ -26,7 +27,7 @@ TOY["run"].update(name="toy", max_steps=10)
 
 
 def contents(folder):
-    """Of everything below: kind and mode; of files also bytes and time of change."""
+    """Returns kind and mode of everything below, and of files bytes and time of change."""
     found = {}
     for parent, folders, files in os.walk(folder):
         for name in folders + files:
@@ -68,7 +69,7 @@ def subcommands(program, *path):
     return found
 
 
-# What makes these whole but for a flag that does not exist.
+# Arguments that make these commands complete, but for a flag that does not exist.
 WHOLE = {
     "": ["toy.json"],
     "check": ["toy.json"],
@@ -304,7 +305,7 @@ class Refusals(RefusalTest):
 
 
 class ResumeRefusals(RefusalTest):
-    """What --resume refuses after it has looked at the checkpoint."""
+    """The refusals of --resume after it has read the checkpoint."""
 
     @classmethod
     def make_folder(cls):

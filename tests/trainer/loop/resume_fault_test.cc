@@ -86,7 +86,7 @@ class ResumeFault : public testing::Test {
     return start;
   }
 
-  // Of the run that is taken up, whatever has failed.
+  // Expects that the resumed run has lost no file, wherever a call failed.
   void ExpectNothingLost() const {
     const auto found = FilesIn(run_);
     std::multiset<std::string> contents;

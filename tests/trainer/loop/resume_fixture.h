@@ -76,7 +76,7 @@ inline std::map<std::string, at::Tensor> TensorsOf(const Checkpoint& checkpoint)
   return tensors;
 }
 
-// The same on all ranks: as threads they would draw from one generator.
+// Draws equal weights on all ranks, which as threads would otherwise share one generator.
 inline void DrawWeights(const Model& model) {
   const at::NoGradGuard no_grad;
   uint64_t seed = 1;

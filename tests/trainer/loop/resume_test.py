@@ -26,7 +26,7 @@ class Resume(training.TrainingTest):
             return file.read()
 
     def told(self, run):
-        """What metrics.jsonl says of each step, but for times."""
+        """Returns the lines of metrics.jsonl without times."""
         times = ("ts", "run_seconds", "step_seconds", "exposed_comm_seconds")
         return [
             {key: value for key, value in line.items() if key not in times}
@@ -113,7 +113,7 @@ class Resume(training.TrainingTest):
         self.assertEqual(sorted(os.listdir(self.path("runs"))), ["toy", "toy-2", "toy-3"])
 
     def remember_engines(self, **gflops):
-        """What starts of a run believe to have measured."""
+        """Writes the speeds that later starts of a run believe to have measured."""
         folder = self.path("cache/ddprun")
         found = [name for name in os.listdir(folder) if name.endswith(".json")]
         self.assertEqual(len(found), 1)
@@ -196,7 +196,7 @@ class Resume(training.TrainingTest):
             if title != "NO CHECKPOINT":
                 checkpoint = f"runs/toy/checkpoints/step-{newest}"
                 self.assert_refused(title, "--resume", checkpoint, *more)
-        # What cannot be read may be whole.
+        # A checkpoint that cannot be read may be complete.
         commit = self.path(f"runs/toy/checkpoints/step-{newest}/COMMIT")
         os.rename(commit, commit + ".away")
         os.symlink("COMMIT", commit)

@@ -1,6 +1,6 @@
-"""What a run leaves in model/ is enough to use the model without ddprun: with the files of that
-folder alone, PyTorch, torchvision and transformers make the inputs, and get the validation loss and
-accuracy of the run."""
+"""The files of model/ are enough to use the model without ddprun: with them alone PyTorch,
+torchvision and transformers make the inputs, and get the validation loss and accuracy of the
+run."""
 
 import csv
 import json
@@ -57,7 +57,7 @@ class SavedModel(training.TrainingTest):
             for label, colour in COLOURS.items():
                 os.makedirs(self.path(f"{split}/{label}"))
                 for i in range(count):
-                    # What is left around the middle is even: transformers rounds odd ones down.
+                    # The margins around the middle are even: transformers rounds odd ones down.
                     size = (40, 56) if i % 2 else (72, 48)
                     pixels = bytes(min(255, max(0, value + numbers.randint(-60, 60)))
                                    for _ in range(size[0] * size[1]) for value in colour)

@@ -38,7 +38,7 @@ class RandomTensorDataset(Dataset):
 
 
 def loaders(dataset, config, ranks):
-    """What each rank of a script reads in the first epoch."""
+    """Returns the loaders with which each rank of a script reads the first epoch."""
     data = config["data"]
     samplers = [DistributedSampler(dataset, ranks, rank, shuffle=data["shuffle"],
                                    seed=data["data_seed"]) for rank in range(ranks)]

@@ -45,7 +45,7 @@ std::string HashRun(const ScratchFolder& folder, const std::string& name, const 
     Observer nobody;
     if (rank == 0) {
       observers.Add(std::make_unique<StateHashFile>(run + "/" + kStateHashesName, nobody));
-      observers.Tell(&Observer::OnBegin, RunHeader());
+      observers.Notify(&Observer::OnBegin, RunHeader());
     }
     for (int64_t step = 1; step <= kSteps; ++step) {
       std::vector<at::Tensor> gradients;

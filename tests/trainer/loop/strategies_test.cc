@@ -251,7 +251,7 @@ class StrategiesFixture : public ResumeFixture {
       ASSERT_TRUE(found.tensors.contains(name)) << name;
       const at::Tensor& other = found.tensors.at(name);
       ASSERT_EQ(other.sizes(), tensor.sizes()) << name;
-      // Of weights whose gradient is nothing but rounding, Adam makes steps of some size.
+      // If a gradient is only rounding, Adam still makes steps of some size.
       EXPECT_TRUE(at::allclose(other, tensor, 1e-3, 1e-4, /*equal_nan=*/true)) << name;
     }
   }

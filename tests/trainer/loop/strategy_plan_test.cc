@@ -1,4 +1,4 @@
-// What each strategy takes and sends, by the formulas of the textbook.
+// The memory and traffic of each strategy agree with the formulas of the textbook.
 #include "trainer/loop/strategy_plan.h"
 
 #include <gtest/gtest.h>

@@ -54,7 +54,7 @@ class Strategy(training.TrainingTest):
         for name, (strategy, tolerance) in hooks.items():
             with self.subTest(hook=name):
                 losses, _ = self.gpt_losses(name, **strategy)
-                # What fp16 rounds away is less than these losses show.
+                # The losses are too coarse to show what fp16 rounds away.
                 if name != "fp16":
                     self.assertNotEqual(losses, plain)
                 for found, expected in zip(losses, plain):
@@ -171,7 +171,7 @@ class Strategy(training.TrainingTest):
                 bubbles = [line.get("pipeline_bubble") is not None for line in self.metrics(name)
                            if "loss" in line and "step_seconds" in line]
                 self.assertEqual(bubbles, [ranks > 1] * len(expected))
-        # What two stages have saved a process alone goes on with.
+        # A single process continues from the checkpoint of two stages.
         self.train(config("on", 1), 1, "--set", "run.resume=runs/stages2/checkpoints/step-4")
         for mine, theirs in zip(self.losses("on")[-4:], expected[-4:]):
             self.assertLess(abs(mine - theirs), 1e-4)

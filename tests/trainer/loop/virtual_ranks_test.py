@@ -36,7 +36,7 @@ class VirtualRanks(training.TrainingTest):
         }
 
     def hash_of(self, run):
-        """Of all that a run leaves but times, and what it is told about its processes."""
+        """Returns a hash of all that a run leaves, but for times and facts about its processes."""
         digest = hashlib.sha256()
         with open(self.path(f"runs/{run}/model/model.safetensors"), "rb") as file:
             digest.update(file.read())

@@ -53,7 +53,7 @@ class PretrainedTest : public testing::Test {
     return "no complaint";
   }
 
-  // What the reader says about this config.json.
+  // Returns the reader's error about this config.json.
   std::string ConfigComplaint(const std::string& config) const {
     folder_.Write("config.json", config);
     try {

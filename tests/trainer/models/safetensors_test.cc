@@ -32,7 +32,7 @@ class SafetensorsTest : public testing::Test {
     return folder_.Write("raw.safetensors", bytes + header + data);
   }
 
-  // What the reader says about a file with this header and data.
+  // Returns the reader's error about a file with this header and data.
   std::string Complaint(const std::string& header, const std::string& data) const {
     return ComplaintAbout(WriteRaw(header, data));
   }

@@ -107,7 +107,7 @@ TEST_P(StagesTest, GiveInTheFormsOfADeviceWhatTheyGiveOnTheCpu) {
       return Train(*MakeModel(SmallModels().at(GetParam())), precision);
     };
     const auto expected = train();
-    const DeviceFormsOnly scope;
+    const DeviceOperatorsOnly scope;
     const auto found = train();
     const double tolerance = precision == Precision::kFp32 ? 1e-5 : 3e-2;
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -136,11 +136,11 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return std::string(test.param); });
 
 // A recomputed block keeps its input, not its intermediate results.
-TEST(Recomputed, CallsForwardAgainInBackward) {
+TEST(RunWithRecompute, CallsForwardAgainInBackward) {
   int calls = 0;
   const at::Tensor weight = at::ones({2}).set_requires_grad(true);
   const at::Tensor x = at::ones({2});
-  const at::Tensor y = Recomputed(
+  const at::Tensor y = RunWithRecompute(
       [&](const at::Tensor& in) {
         ++calls;
         EXPECT_EQ(IsRecomputing(), calls == 2);

@@ -119,8 +119,8 @@ TEST(TorchFile, SaysWhatOtherFilesAre) {
   EXPECT_THAT(WhatIsWrongWith(folder.Write("text.pt", "weights")),
               HasSubstr("it does not begin as one"));
   EXPECT_THAT(WhatIsWrongWith(folder.Path("none.pt")), HasSubstr("cannot be read"));
-  EXPECT_FALSE(TorchFile::IsOne(folder.Path("text.pt")));
-  EXPECT_TRUE(TorchFile::IsOne(folder.Path("old.pt")));
+  EXPECT_FALSE(TorchFile::IsTorchFile(folder.Path("text.pt")));
+  EXPECT_TRUE(TorchFile::IsTorchFile(folder.Path("old.pt")));
 }
 
 std::string Complaint(const std::string& pickle) {

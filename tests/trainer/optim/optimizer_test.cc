@@ -36,7 +36,7 @@ const std::map<std::string, Setting>& Settings() {
   return settings;
 }
 
-// What torch.optim's state_dict has of every parameter.
+// Expects the state of every parameter to equal that in torch.optim's state_dict.
 void ExpectState(Optimizer& optimizer, const json& golden_case) {
   StateDict state = SaveState([&](StateVisitor& visitor) { optimizer.NameState(visitor); });
   for (size_t i = 0; i < golden_case.at("state").size(); ++i) {

@@ -230,7 +230,7 @@ TEST(DataParallel, EvaluatesOnAllDevicesWithTheWeightsOfNow) {
     for (int round = 0; round < 2; ++round) {
       for (const at::Tensor& parameter : model->parameters()) parameter.mul_(0.9);
       strategy->BeforeEvaluation();
-      const Evaluated found = strategy->EvaluateBatch(*model, batch, true);
+      const BatchEvaluation found = strategy->EvaluateBatch(*model, batch, true);
       EXPECT_TRUE(at::allclose(found.outputs, model->Outputs(batch), 1e-5, 1e-6));
       EXPECT_TRUE(at::allclose(found.loss, model->Loss(batch), 1e-5, 1e-6));
       EXPECT_TRUE(

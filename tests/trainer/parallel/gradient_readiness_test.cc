@@ -12,7 +12,7 @@ TEST(GradientReadiness, FillsABucketWithTheLastOfItsGradients) {
     readiness.Begin();
     EXPECT_FALSE(readiness.full(0) || readiness.full(1));
     for (const size_t index : {2, 1}) {
-      EXPECT_TRUE(readiness.Came(index));
+      EXPECT_TRUE(readiness.NoteGradient(index));
       readiness.SetReady(index);
     }
     EXPECT_FALSE(readiness.full(0));
@@ -22,7 +22,7 @@ TEST(GradientReadiness, FillsABucketWithTheLastOfItsGradients) {
     EXPECT_TRUE(readiness.full(0));
     EXPECT_FALSE(readiness.used(0));
     EXPECT_TRUE(readiness.used(2));
-    readiness.Synchronised();
+    readiness.NoteSynchronised();
     EXPECT_FALSE(readiness.used(2));
   }
 }
@@ -31,7 +31,7 @@ TEST(GradientReadiness, RemembersUseOverBackwardsThatAreNotSynchronised) {
   GradientReadiness readiness(2, /*static_graph=*/false);
   readiness.SetBuckets({{0, 1}});
   readiness.Begin();
-  readiness.Came(1);
+  readiness.NoteGradient(1);
   readiness.Begin();
   EXPECT_TRUE(readiness.used(1));
   EXPECT_FALSE(readiness.ready(1));
@@ -42,17 +42,17 @@ TEST(GradientReadiness, LearnsAStaticGraphFromItsFirstBackward) {
   readiness.SetBuckets({{0, 1, 2}});
   readiness.Begin();
   // Two pieces of the first gradient, one of the second, none of the third.
-  for (const size_t index : {0, 1, 0}) EXPECT_FALSE(readiness.Came(index));
+  for (const size_t index : {0, 1, 0}) EXPECT_FALSE(readiness.NoteGradient(index));
   readiness.EndFirstOfStaticGraph();
   EXPECT_TRUE(readiness.ready(0) && readiness.ready(1));
   EXPECT_FALSE(readiness.ready(2));
-  EXPECT_FALSE(readiness.never_comes(2));  // known once the backward is through
-  readiness.Synchronised();
+  EXPECT_FALSE(readiness.has_no_gradient(2));  // known once the backward is through
+  readiness.NoteSynchronised();
   readiness.Begin();
-  EXPECT_TRUE(readiness.never_comes(2));
-  EXPECT_FALSE(readiness.Came(0));
-  EXPECT_TRUE(readiness.Came(1));
-  EXPECT_TRUE(readiness.Came(0));
+  EXPECT_TRUE(readiness.has_no_gradient(2));
+  EXPECT_FALSE(readiness.NoteGradient(0));
+  EXPECT_TRUE(readiness.NoteGradient(1));
+  EXPECT_TRUE(readiness.NoteGradient(0));
 }
 
 TEST(GradientReadiness, CountsAnewForOtherBuckets) {

@@ -1,4 +1,4 @@
-// What goes on while gradients are averaged changes no number, only when it is known.
+// Work that overlaps with the averaging of gradients changes no number, only when it is known.
 #include <ATen/Functions.h>
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>

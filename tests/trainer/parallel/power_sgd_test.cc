@@ -25,7 +25,7 @@ struct Bucket {
     bucket.gradients = {matrix, vector};
     bucket.parameters = {0, 1};
   }
-  // What is left in the bucket after the hook has averaged `gradient` and a vector of ranks.
+  // Lets the hook average `gradient` and a vector of ranks; the bucket then has the result.
   void Reduce(CommHook& hook, c10d::Backend& group, const at::Tensor& gradient) {
     matrix.copy_(gradient);
     vector.fill_(group.getRank() + 1);
@@ -58,7 +58,8 @@ TEST(PowerSgd, IsTheAverageAtFullRank) {
   });
 }
 
-// What one step leaves out comes later: the sum of the results stays near the sum of the averages.
+// Later steps add what a step left out, so that the sum of the results stays near the sum of the
+// averages.
 TEST(PowerSgd, LosesNothingOverManySteps) {
   WithGroup(kRanks, [](const auto& group, int rank) {
     const auto hook = MakePowerSgdHook({.rank = 2, .start_step = 0});

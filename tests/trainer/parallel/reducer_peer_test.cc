@@ -12,7 +12,7 @@
 namespace ddprun::trainer {
 namespace {
 
-// What a model does with its parameters in step `step` on rank `rank`.
+// A model; `loss` uses its parameters in step `step` on rank `rank`.
 struct Zoo {
   std::string name;
   std::vector<std::vector<int64_t>> shapes;

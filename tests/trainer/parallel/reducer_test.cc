@@ -45,8 +45,8 @@ at::Tensor Input(int rank, int micro) {
   return Random({7, 10}, static_cast<uint64_t>(rank * 10 + micro));
 }
 
-// What a single process computes: the sum over micro-batches on each rank, added in rank order,
-// divided by the number of ranks.
+// Returns the gradients of a single process: the sum over micro-batches on each rank, added in rank
+// order, divided by the number of ranks.
 std::vector<at::Tensor> Expected(int size, int micro_batches) {
   std::vector<at::Tensor> sum;
   for (int rank = 0; rank < size; ++rank) {

@@ -47,7 +47,7 @@ std::map<std::string, ModelOptions> Models() {
           {"linear", MlpOptions{.sizes = {12, 3}}}};
 }
 
-// What `ranks` ranks of the data axis train on in a step.
+// Returns a rank's batch of a step that `ranks` ranks of the data axis share.
 Batch BatchOf(const std::string& name, const Model& model, int step, int rank, int ranks) {
   const auto seed = static_cast<uint64_t>(100 + step);
   const auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
@@ -139,7 +139,7 @@ Run Train(const std::string& name, const std::shared_ptr<Model>& model, const Me
   const at::NoGradGuard no_grad;
   model->eval();
   const Batch batch = BatchOf(name, *model, kSteps, mesh.data.rank, mesh.data.size);
-  const Evaluated found = strategy->EvaluateBatch(*model, batch, /*with_outputs=*/true);
+  const BatchEvaluation found = strategy->EvaluateBatch(*model, batch, /*with_outputs=*/true);
   run.losses.push_back(mean(found.loss));
   run.losses.push_back(mean(model->Loss(batch)));
   run.outputs = found.outputs;
@@ -179,7 +179,7 @@ void ExpectThoseOfOneProcess(const std::string& name, const Way& way, double tol
       std::shared_ptr<Model> model;
       {
         const std::lock_guard lock(making);
-        const LayersOver scope(tensor == 1 ? nullptr : MakeTensorAxis(mesh.tensor));
+        const SplitLayersScope scope(tensor == 1 ? nullptr : MakeTensorAxis(mesh.tensor));
         model = ModelFor(options, way);
       }
       CopyState(*whole, *model);

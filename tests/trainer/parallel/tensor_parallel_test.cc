@@ -35,7 +35,7 @@ Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& group, int rank) {
 }
 
 at::Tensor Own(const TensorAxis& axis, const at::Tensor& whole, int64_t dimension) {
-  const auto [begin, length] = axis.Own(whole.size(dimension));
+  const auto [begin, length] = axis.OwnRange(whole.size(dimension));
   return whole.narrow(dimension, begin, length);
 }
 
@@ -125,7 +125,7 @@ TEST(TensorParallel, ModulesOfAProgramAreThoseOfTheWholeLayer) {
   });
 }
 
-// What comes before a layer that takes a whole input is the same on all ranks, gradients too.
+// Layers before one that takes a whole input are equal on all ranks, with equal gradients.
 TEST(TensorParallel, AWholeInputHasItsWholeGradient) {
   std::mutex drawing;  // threads share torch's generator
   const at::Tensor x = Random({4, 5}, 1);

@@ -28,7 +28,8 @@ struct TwoHeads {
   at::Tensor grad(size_t index) const { return parameters[index].tensor.grad(); }
 };
 
-// What one process computes: parameter -> average over the ranks, zero where it was not used.
+// Returns the parameter's gradient in one process: the average over the ranks, with zeros of ranks
+// that do not use it.
 at::Tensor Average(size_t parameter, const std::vector<std::pair<bool, bool>>& heads) {
   at::Tensor sum;
   for (size_t rank = 0; rank < heads.size(); ++rank) {

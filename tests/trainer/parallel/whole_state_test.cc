@@ -51,8 +51,8 @@ TEST(WholeState, IsHandedOutToAnyLayout) {
     Layout layout = LayoutMaker(seed, 4).Make();
     WithGroup(4, [&](const auto& group, int rank) {
       const auto wholes = rank == 0 ? WholesByName() : std::map<std::string, at::Tensor>();
-      HandOutWhole(SaveState(OwnersOf(layout[static_cast<size_t>(rank)])), group.get(),
-                   [&](const std::string& name) { return wholes.at(name); });
+      DistributeWhole(SaveState(OwnersOf(layout[static_cast<size_t>(rank)])), group.get(),
+                      [&](const std::string& name) { return wholes.at(name); });
     });
     EXPECT_EQ(WrongPart(layout, -1), "");
   }
@@ -61,8 +61,8 @@ TEST(WholeState, IsHandedOutToAnyLayout) {
 TEST(WholeState, IsThereOfOneProcess) {
   Layout layout = LayoutMaker(1, 1).Make();
   const auto wholes = WholesByName();
-  HandOutWhole(SaveState(OwnersOf(layout[0])), nullptr,
-               [&](const std::string& name) { return wholes.at(name); });
+  DistributeWhole(SaveState(OwnersOf(layout[0])), nullptr,
+                  [&](const std::string& name) { return wholes.at(name); });
   EXPECT_EQ(WrongPart(layout, -1), "");
   size_t taken = 0;
   GatherWhole(SaveState(OwnersOf(layout[0])), "", nullptr,

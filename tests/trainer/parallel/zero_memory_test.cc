@@ -1,4 +1,4 @@
-// What sharing out saves, what is saved of it, and FullyShardedDataParallel for programs.
+// The memory that ZeRO saves, its checkpoints, and FullyShardedDataParallel for programs.
 #include <gtest/gtest.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>

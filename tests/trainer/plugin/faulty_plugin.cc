@@ -19,7 +19,7 @@ using ddprun::trainer::MetricSum;
 using ddprun::trainer::PluginDataOptions;
 using ddprun::trainer::PluginModelOptions;
 
-// What ends the process, or leaves it in a state that later calls suffer from.
+// Ends the process, or leaves it in a state from which later calls suffer.
 void Harm(const std::string& fault) {
   if (fault.ends_with("crash")) *const_cast<volatile int*>(static_cast<int*>(nullptr)) = 1;
   if (fault.ends_with("exit")) exit(0);

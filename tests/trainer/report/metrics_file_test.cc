@@ -84,7 +84,7 @@ TEST_F(MetricsFileTest, AStepToTellHasAllItsNumbers) {
       << LastLine();
 }
 
-// What has no room leaves no half of a line, to which the next would be glued.
+// A line without room on the disk leaves no part, to which the next line would be glued.
 TEST_F(MetricsFileTest, AFullDiskLosesWholeLinesOnly) {
   ::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};

@@ -27,22 +27,22 @@ class ObserversTest : public ScratchFolder {
     Observers observers;
     Observer& terminal = observers.Add(std::make_unique<Terminal>(options_));
     observers.Add(std::make_unique<MetricsFile>(metrics_path_, terminal));
-    observers.Tell(&Observer::OnBegin, RunHeader());
+    observers.Notify(&Observer::OnBegin, RunHeader());
     return observers;
   }
   // A second per step, a hundred tokens per second; every tenth, the first and the last are told.
   static void RunSteps(const Observers& observers, int64_t steps) {
     for (int64_t step = 1; step <= steps; ++step) {
-      observers.Tell(&Observer::OnStep,
-                     StepReport{.step = step,
-                                .max_steps = 25,
-                                .reported = step == 1 || step == 25 || step % 10 == 0,
-                                .loss = 1,
-                                .mean_loss = 6,
-                                .samples = 1,
-                                .tokens = 100,
-                                .step_seconds = 1},
-                     {100 + static_cast<double>(step), static_cast<double>(step)});
+      observers.Notify(&Observer::OnStep,
+                       StepReport{.step = step,
+                                  .max_steps = 25,
+                                  .reported = step == 1 || step == 25 || step % 10 == 0,
+                                  .loss = 1,
+                                  .mean_loss = 6,
+                                  .samples = 1,
+                                  .tokens = 100,
+                                  .step_seconds = 1},
+                       {100 + static_cast<double>(step), static_cast<double>(step)});
     }
   }
 
@@ -73,8 +73,8 @@ TEST_F(ObserversTest, ALineHasTheMeanLossTheRateAndTheTimeLeft) {
 TEST_F(ObserversTest, TheMetricsFileHasHeaderStepsEvaluationAndEnd) {
   const Observers observers = Begin();
   RunSteps(observers, 25);
-  observers.Tell(&Observer::OnEval, EvalReport{.step = 25, .loss = 3});
-  observers.Tell(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 25});
+  observers.Notify(&Observer::OnEval, EvalReport{.step = 25, .loss = 3});
+  observers.Notify(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 25});
   const std::vector<std::string> lines = Lines(metrics_path_);
   ASSERT_EQ(lines.size(), 7U);
   EXPECT_NE(lines[0].find(R"("event":"start")"), std::string::npos);
@@ -93,7 +93,7 @@ TEST_F(ObserversTest, AProgressBarIsBelowTheLinesUntilItIsFull) {
   EXPECT_TRUE(Contents(OutPath()).ends_with("\r\x1b[Khello\n")) << Contents(OutPath());
   RunSteps(observers, 25);
   observers.Note("run folder: x");
-  observers.Tell(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 25});
+  observers.Notify(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 25});
   const std::vector<std::string> lines = Lines(OutPath());
   ASSERT_GE(lines.size(), 3U);
   EXPECT_EQ(lines.back(), "run folder: x");

@@ -25,17 +25,17 @@ class TimeLedgerTest : public ScratchFolder {
   // A start at second `begin` that goes on after `resumed_step`.
   Observers Start(double begin, int64_t resumed_step, double idle = 0) {
     Observers observers;
-    observers.Add(std::make_unique<TimeLedger>(Path(), heard_, /*goes_on=*/false, idle));
+    observers.Add(std::make_unique<TimeLedger>(Path(), heard_, /*continues_file=*/false, idle));
     observers.Add(std::make_unique<MetricsFile>(Path(), heard_));
     RunHeader header;
     header.resumed_step = resumed_step;
-    observers.Tell(&Observer::OnBegin, header, At(begin));
+    observers.Notify(&Observer::OnBegin, header, At(begin));
     return observers;
   }
   // Steps of two seconds: 0.5 waiting for data, 0.25 for ranks.
   static void Steps(const Observers& observers, int64_t first, int64_t last) {
     for (int64_t step = first; step <= last; ++step) {
-      observers.Tell(
+      observers.Notify(
           &Observer::OnStep,
           StepReport{
               .step = step, .step_seconds = 2, .data_seconds = 0.5, .exposed_comm_seconds = 0.25});
@@ -64,11 +64,11 @@ class TimeLedgerTest : public ScratchFolder {
 TEST_F(TimeLedgerTest, TellsApartWhatWasLost) {
   const Observers observers = Start(0, 0);
   Steps(observers, 1, 20);
-  observers.Tell(&Observer::OnSave, int64_t{20});
+  observers.Notify(&Observer::OnSave, int64_t{20});
   Steps(observers, 21, 40);
-  observers.Tell(&Observer::OnEval, EvalReport{.step = 40, .seconds = 5});
-  observers.Tell(&Observer::OnCheckpoint, Saved(20, 1), At(90));
-  observers.Tell(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 40}, At(100));
+  observers.Notify(&Observer::OnEval, EvalReport{.step = 40, .seconds = 5});
+  observers.Notify(&Observer::OnCheckpoint, Saved(20, 1), At(90));
+  observers.Notify(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 40}, At(100));
   const auto lines = Ledger();
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_EQ(lines[0]["step"], 20);
@@ -92,16 +92,16 @@ TEST_F(TimeLedgerTest, CountsStepsDoneAgainAndTheTimeBetweenStartsAsLost) {
   {
     const Observers killed = Start(0, 0);
     Steps(killed, 1, 2);
-    killed.Tell(&Observer::OnSave, int64_t{2});  // nothing comes of it
+    killed.Notify(&Observer::OnSave, int64_t{2});  // nothing comes of it
     Steps(killed, 3, 4);
-    killed.Tell(&Observer::OnSave, int64_t{4});
+    killed.Notify(&Observer::OnSave, int64_t{4});
     Steps(killed, 5, 10);
-    killed.Tell(&Observer::OnCheckpoint, Saved(4, 0), At(12));
+    killed.Notify(&Observer::OnCheckpoint, Saved(4, 0), At(12));
   }
   ASSERT_TRUE(CutMetrics(Path(), 4).ok());
   const Observers again = Start(50, 4);
   Steps(again, 5, 10);
-  again.Tell(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 10}, At(70));
+  again.Notify(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 10}, At(70));
   const auto last = Ledger().back();
   EXPECT_EQ(last["starts"], 2);
   EXPECT_EQ(last["wall_seconds"], 70);
@@ -113,30 +113,30 @@ TEST_F(TimeLedgerTest, CountsNothingOfTheTimeInWhichNobodyWantedIt) {
   {
     const Observers stopped = Start(0, 0);
     Steps(stopped, 1, 4);
-    stopped.Tell(&Observer::OnCheckpoint, Saved(4, 0), At(12));
-    stopped.Tell(&Observer::OnEnd, RunEnd{.reason = "stopped", .step = 4}, At(12));
+    stopped.Notify(&Observer::OnCheckpoint, Saved(4, 0), At(12));
+    stopped.Notify(&Observer::OnEnd, RunEnd{.reason = "stopped", .step = 4}, At(12));
   }
-  EXPECT_EQ(LastToldAt(Path()), 1012);
+  EXPECT_EQ(LastWriteTime(Path()), 1012);
   for (const double begin : {5000, 9000}) {  // the first of these is killed
     ASSERT_TRUE(CutMetrics(Path(), 4).ok());
     const double idle = begin - (begin == 5000 ? 12 : 5003);
     const Observers again = Start(begin, 4, idle);
     if (begin == 5000) continue;
     Steps(again, 5, 10);
-    again.Tell(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 10}, At(begin + 20));
+    again.Notify(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 10}, At(begin + 20));
   }
   const auto last = Ledger().back();
   EXPECT_EQ(last["idle_seconds"], 4988 + 3997);
   EXPECT_EQ(last["wall_seconds"], 12 + 3 + 20);
   EXPECT_EQ(last["useful_seconds"], 12.5);
   EXPECT_EQ(last["lost_seconds"], 15);
-  EXPECT_EQ(LastToldAt(folder_ + "/none"), 0);
+  EXPECT_EQ(LastWriteTime(folder_ + "/none"), 0);
 }
 
 TEST_F(TimeLedgerTest, SaysNothingOfShortRuns) {
   const Observers observers = Start(0, 0);
   Steps(observers, 1, 2);
-  observers.Tell(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 2}, At(5));
+  observers.Notify(&Observer::OnEnd, RunEnd{.reason = "finished", .step = 2}, At(5));
   EXPECT_TRUE(heard_.lines.empty());
   EXPECT_EQ(Ledger().size(), 1U);
 }

@@ -1,4 +1,4 @@
-// What is wrong with a tokenizer's files is said, and nothing is tokenized.
+// An error names the fault in a tokenizer's files, and nothing is tokenized.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -17,7 +17,8 @@ QWEN2_RULE = LLAMA3_RULE.replace("{1,3}", "")
 
 BERT_SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 
-# What rules turn on: spaces of all kinds, breaks, quotes, controls, joiners, marks, tricky cases.
+# Characters with rules of their own: spaces of all kinds, breaks, quotes, controls, joiners, marks,
+# tricky cases.
 SPICE = [" ", "  ", "   ", "\n", "\r\n", "\n\n", "\t", "\v", "\f", "\x1c", "\x85", "\u00a0",
          "\u1680", "\u180e", "\u2003", "\u2028", "\u2029", "\u200b", "\u200d", "\u202f", "\u3000",
          "\ufeff", "\u00ad", "\x00", "\x01", "\x7f", "\ufffd", "'", "'s", "'S", "'ll", "'Re", "'vE",

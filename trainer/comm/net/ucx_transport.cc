@@ -49,7 +49,7 @@ Result<ucp_config_t*> UcxTransport::Configure(const std::vector<std::string>& de
   };
   // Not for ranks of one node, because NodeGroup is faster there.
   set("TLS", "^sm");
-  if (!devices.empty()) set("NET_DEVICES", Joined(devices, ","));
+  if (!devices.empty()) set("NET_DEVICES", FormatList(devices, ","));
   // Over TCP no rendezvous, because it costs a round trip, and running messages delay each other.
   const bool rdma = std::any_of(devices.begin(), devices.end(), [](const std::string& device) {
     return device.find(':') != std::string::npos;
@@ -68,7 +68,7 @@ Status UcxTransport::Open(const std::vector<std::string>& devices) {
       ucx_.init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, config, &context_);
   ucx_.config_release(config);
   if (status != UCS_OK) {
-    return UcxError(ucx_, "Opening the network devices " + Joined(devices, ","), status);
+    return UcxError(ucx_, "Opening the network devices " + FormatList(devices, ","), status);
   }
   return OpenWorker();
 }

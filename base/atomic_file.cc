@@ -1,4 +1,4 @@
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -75,19 +75,19 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
   return error_number == 0 ? Status() : CannotWrite(path, error_number);
 }
 
-WholeFile::WholeFile(std::string path, std::string temporary, UniqueFd fd)
+AtomicFile::AtomicFile(std::string path, std::string temporary, UniqueFd fd)
     : path_(std::move(path)), temporary_(std::move(temporary)), fd_(std::move(fd)) {}
 
-WholeFile::WholeFile(WholeFile&& other) noexcept
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::exchange(other.temporary_, {})),
       fd_(std::move(other.fd_)) {}
 
-WholeFile::~WholeFile() {
+AtomicFile::~AtomicFile() {
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
-Result<WholeFile> WholeFile::Create(std::string path) {
+Result<AtomicFile> AtomicFile::Create(std::string path) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     return CannotWrite(path, S_ISDIR(status.st_mode) ? EISDIR : ENOTSUP);
@@ -97,21 +97,21 @@ Result<WholeFile> WholeFile::Create(std::string path) {
   for (int number = 1;; ++number) {
     std::string temporary = first + (number == 1 ? "" : "-" + std::to_string(number)) + ".tmp";
     UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (fd.valid()) return WholeFile(std::move(path), std::move(temporary), std::move(fd));
+    if (fd.valid()) return AtomicFile(std::move(path), std::move(temporary), std::move(fd));
     if (errno != EEXIST) return CannotWrite(path, errno);
   }
 }
 
-Status WholeFile::Write(std::string_view bytes) {
+Status AtomicFile::Write(std::string_view bytes) {
   return WriteAll(fd_.get(), bytes, path_);
 }
 
-Status WholeFile::RewriteBeginning(std::string_view bytes) {
+Status AtomicFile::RewriteBeginning(std::string_view bytes) {
   if (::lseek(fd_.get(), 0, SEEK_SET) != 0) return CannotWrite(path_, errno);
   return Write(bytes);
 }
 
-Status WholeFile::Finish(Durability durability) {
+Status AtomicFile::Finish(Durability durability) {
   const bool synced = durability == Durability::kSynced;
   if (synced && ::fsync(fd_.get()) != 0) return CannotWrite(path_, errno);
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return CannotWrite(path_, errno);
@@ -120,16 +120,16 @@ Status WholeFile::Finish(Durability durability) {
   return synced ? SyncFolderOf(path_) : Status();
 }
 
-Status WriteWholeFile(const std::string& path,
-                      std::span<const std::string_view> parts,
-                      Durability durability) {
-  DDPRUN_ASSIGN(WholeFile file, WholeFile::Create(path));
+Status WriteFileAtomically(const std::string& path,
+                           std::span<const std::string_view> parts,
+                           Durability durability) {
+  DDPRUN_ASSIGN(AtomicFile file, AtomicFile::Create(path));
   for (const std::string_view part : parts) DDPRUN_TRY(file.Write(part));
   return file.Finish(durability);
 }
 
-Status WriteWholeFile(const std::string& path, std::string_view text, Durability durability) {
-  return WriteWholeFile(path, std::span(&text, 1), durability);
+Status WriteFileAtomically(const std::string& path, std::string_view text, Durability durability) {
+  return WriteFileAtomically(path, std::span(&text, 1), durability);
 }
 
 Status SyncFolder(const std::string& folder) {

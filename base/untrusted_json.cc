@@ -1,4 +1,4 @@
-#include "base/json_of_stranger.h"
+#include "base/untrusted_json.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,10 +10,10 @@
 
 namespace ddprun {
 
-nlohmann::json ParseJsonOfStranger(std::string_view text) {
+nlohmann::json ParseUntrustedJson(std::string_view text) {
   using Json = nlohmann::json;
   const Json refused(Json::value_t::discarded);
-  if (text.size() > kMaxStrangersBytes) return refused;
+  if (text.size() > kMaxUntrustedBytes) return refused;
   bool too_deep = false;
   // The parser drops a value for which this returns false, so it never builds a deep value.
   const auto keep = [&](int depth, Json::parse_event_t, const Json&) {
@@ -24,14 +24,14 @@ nlohmann::json ParseJsonOfStranger(std::string_view text) {
   return too_deep ? refused : value;
 }
 
-std::optional<std::string> ReadFileOfStranger(const std::string& path) {
+std::optional<std::string> ReadUntrustedFile(const std::string& path) {
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
   if (!file.valid() || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) {
     return std::nullopt;
   }
   std::string text;
-  while (text.size() <= kMaxStrangersBytes) {
+  while (text.size() <= kMaxUntrustedBytes) {
     const size_t before = text.size();
     text.resize(before + (size_t{64} << 10));
     const ssize_t got = ::read(file.get(), text.data() + before, text.size() - before);

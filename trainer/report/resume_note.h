@@ -10,13 +10,13 @@
 
 namespace ddprun::trainer {
 
-class GoOnNote : public Observer {
+class ResumeNote : public Observer {
  public:
   // `has_checkpoint`: the run has one when it begins. `leave` replaces the command that was left
   // before; "" means that there is nothing to continue.
-  GoOnNote(std::string command,
-           bool has_checkpoint,
-           std::function<void(std::string_view command)> leave)
+  ResumeNote(std::string command,
+             bool has_checkpoint,
+             std::function<void(std::string_view command)> leave)
       : command_(std::move(command)), has_checkpoint_(has_checkpoint), leave_(std::move(leave)) {}
 
   void OnBegin(const RunHeader& /*header*/, ReportTime /*now*/) override {

@@ -1,4 +1,4 @@
-#include "base/whole_file.h"
+#include "base/atomic_file.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -17,13 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-class WholeFileTest : public testing::Test {
+class AtomicFileTest : public testing::Test {
  protected:
-  WholeFileTest() {
+  AtomicFileTest() {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
   }
-  ~WholeFileTest() override { fs::remove_all(folder_); }
+  ~AtomicFileTest() override { fs::remove_all(folder_); }
 
   std::string Path(const std::string& name) const { return (folder_ / name).string(); }
   static std::string Read(const std::string& path) {
@@ -41,11 +41,11 @@ class WholeFileTest : public testing::Test {
   const fs::path folder_ = testing::TempDir() + "whole_file_test." + std::to_string(::getpid());
 };
 
-TEST_F(WholeFileTest, ReplacesTheOldBytesAtOnce) {
+TEST_F(AtomicFileTest, ReplacesTheOldBytesAtOnce) {
   const std::string path = Path("a");
-  ASSERT_TRUE(WriteWholeFile(path, "old").ok());
+  ASSERT_TRUE(WriteFileAtomically(path, "old").ok());
   {
-    auto file = WholeFile::Create(path);
+    auto file = AtomicFile::Create(path);
     ASSERT_TRUE(file.has_value());
     ASSERT_TRUE(file->Write("01 and more").ok());
     ASSERT_TRUE(file->RewriteBeginning("10").ok());
@@ -56,30 +56,30 @@ TEST_F(WholeFileTest, ReplacesTheOldBytesAtOnce) {
   EXPECT_EQ(Entries(), 1U);
 }
 
-TEST_F(WholeFileTest, LeavesNothingOfWhatIsNotFinished) {
+TEST_F(AtomicFileTest, LeavesNothingOfWhatIsNotFinished) {
   const std::string path = Path("a");
-  ASSERT_TRUE(WriteWholeFile(path, "old", Durability::kUnsynced).ok());
+  ASSERT_TRUE(WriteFileAtomically(path, "old", Durability::kUnsynced).ok());
   {
-    auto file = WholeFile::Create(path);
+    auto file = AtomicFile::Create(path);
     ASSERT_TRUE(file.has_value() && file->Write("new").ok());
   }
   EXPECT_EQ(Read(path), "old");
   EXPECT_EQ(Entries(), 1U);
 }
 
-TEST_F(WholeFileTest, SaysWhyAFileCannotBeWritten) {
-  const Status missing = WriteWholeFile(Path("none/a"), "text");
+TEST_F(AtomicFileTest, SaysWhyAFileCannotBeWritten) {
+  const Status missing = WriteFileAtomically(Path("none/a"), "text");
   ASSERT_FALSE(missing.ok());
   EXPECT_THAT(missing.error().what, HasSubstr("none/a\" cannot be written: No such file"));
   fs::create_directory(Path("b"));
-  EXPECT_THAT(WriteWholeFile(Path("b"), "text").error().what, HasSubstr("Is a directory"));
+  EXPECT_THAT(WriteFileAtomically(Path("b"), "text").error().what, HasSubstr("Is a directory"));
   ::mkfifo(Path("pipe").c_str(), 0600);
-  EXPECT_THAT(WriteWholeFile(Path("pipe"), "text").error().hint, HasSubstr("is not replaced"));
+  EXPECT_THAT(WriteFileAtomically(Path("pipe"), "text").error().hint, HasSubstr("is not replaced"));
   EXPECT_TRUE(fs::is_fifo(Path("pipe")));
   EXPECT_EQ(Entries(), 2U);
 }
 
-TEST_F(WholeFileTest, SaysThatTheDiskIsFull) {
+TEST_F(AtomicFileTest, SaysThatTheDiskIsFull) {
   // Writing to this device fails as writing to a full disk does.
   const UniqueFd fd(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   const Status status = WriteAll(fd.get(), "text", "weights");
@@ -89,15 +89,15 @@ TEST_F(WholeFileTest, SaysThatTheDiskIsFull) {
   EXPECT_THAT(status.error().hint, HasSubstr("The disk is full"));
 }
 
-TEST_F(WholeFileTest, KeepsTheOldFileWhereANewOneBecomesTooLarge) {
+TEST_F(AtomicFileTest, KeepsTheOldFileWhereANewOneBecomesTooLarge) {
   const std::string path = Path("a");
-  ASSERT_TRUE(WriteWholeFile(path, "old").ok());
+  ASSERT_TRUE(WriteFileAtomically(path, "old").ok());
   rlimit before{};
   ::getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small = {.rlim_cur = 100, .rlim_max = before.rlim_max};
   ::setrlimit(RLIMIT_FSIZE, &small);
-  const Status status = WriteWholeFile(path, std::string(1000, 'x'));
+  const Status status = WriteFileAtomically(path, std::string(1000, 'x'));
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   ASSERT_FALSE(status.ok());
@@ -106,10 +106,10 @@ TEST_F(WholeFileTest, KeepsTheOldFileWhereANewOneBecomesTooLarge) {
   EXPECT_EQ(Entries(), 1U);
 }
 
-TEST_F(WholeFileTest, DoesNotTouchWhatAnotherOfItsNumberHasLeft) {
+TEST_F(AtomicFileTest, DoesNotTouchWhatAnotherOfItsNumberHasLeft) {
   const std::string left = Path("a." + std::to_string(::getpid()) + ".tmp");
   Write(left, "of a process in another container");
-  ASSERT_TRUE(WriteWholeFile(Path("a"), "new").ok());
+  ASSERT_TRUE(WriteFileAtomically(Path("a"), "new").ok());
   EXPECT_EQ(Read(Path("a")), "new");
   EXPECT_EQ(Read(left), "of a process in another container");
 }

@@ -28,13 +28,13 @@ int WriteBytes(int fd, std::string_view bytes);
 Status WriteAll(int fd, std::string_view bytes, const std::string& path);
 
 // A file that is being written, beside the file that it will replace. Not thread-safe.
-class WholeFile {
+class AtomicFile {
  public:
   // Returns an error if `path` is a folder, a device or a pipe.
-  static Result<WholeFile> Create(std::string path);
+  static Result<AtomicFile> Create(std::string path);
   // Without Finish(), removes what was written; the old file stays as it was.
-  ~WholeFile();
-  WholeFile(WholeFile&& other) noexcept;
+  ~AtomicFile();
+  AtomicFile(AtomicFile&& other) noexcept;
 
   Status Write(std::string_view bytes);
   // Overwrites the first bytes of the file.
@@ -43,19 +43,19 @@ class WholeFile {
   Status Finish(Durability durability = Durability::kSynced);
 
  private:
-  WholeFile(std::string path, std::string temporary, UniqueFd fd);
+  AtomicFile(std::string path, std::string temporary, UniqueFd fd);
 
   std::string path_;
   std::string temporary_;  // "" after Finish() or a move
   UniqueFd fd_;
 };
 
-Status WriteWholeFile(const std::string& path,
-                      std::span<const std::string_view> parts,
-                      Durability durability = Durability::kSynced);
-Status WriteWholeFile(const std::string& path,
-                      std::string_view text,
-                      Durability durability = Durability::kSynced);
+Status WriteFileAtomically(const std::string& path,
+                           std::span<const std::string_view> parts,
+                           Durability durability = Durability::kSynced);
+Status WriteFileAtomically(const std::string& path,
+                           std::string_view text,
+                           Durability durability = Durability::kSynced);
 
 // Syncs a folder, so that files that were made, renamed or removed in it stay so after a crash of
 // the machine. "" means the working directory.

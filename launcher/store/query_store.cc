@@ -16,14 +16,14 @@ using rendezvous::Deadline;
 using rendezvous::DeadlineAfter;
 using rendezvous::TcpStore;
 using std::chrono::milliseconds;
-using Verb = StoreAskOptions::Verb;
+using Verb = StoreQueryOptions::Verb;
 
 // A store answers at once, except to a wait.
 constexpr milliseconds kAnswerTimeout{5'000};
 // Practically no limit, but small enough for the clock.
 constexpr milliseconds kNoLimit{std::chrono::hours(24 * 365)};
 
-Error NoSuchKey(const StoreAskOptions& options) {
+Error NoSuchKey(const StoreQueryOptions& options) {
   return {.title = "NO SUCH KEY",
           .where = "store " + ToString(options.endpoint),
           .what = "The store has no key \"" + options.keys.front() + "\".",
@@ -37,7 +37,7 @@ void Print(std::FILE* out, const std::string& text) {
   if (!text.ends_with('\n')) std::fputc('\n', out);
 }
 
-Result<int> Get(TcpStore& store, const StoreAskOptions& options, std::FILE* out) {
+Result<int> Get(TcpStore& store, const StoreQueryOptions& options, std::FILE* out) {
   const Deadline soon = DeadlineAfter(kAnswerTimeout);
   if (!options.timeout) {
     DDPRUN_ASSIGN(const bool there, store.Check(options.keys, soon));
@@ -46,11 +46,11 @@ Result<int> Get(TcpStore& store, const StoreAskOptions& options, std::FILE* out)
   const Deadline deadline = options.timeout ? DeadlineAfter(*options.timeout) : soon;
   DDPRUN_ASSIGN(const std::string value, store.Get(options.keys.front(), deadline));
   // Programs get the value unchanged. A terminal does not, because any process may have set it.
-  Print(out, isatty(fileno(out)) == 1 ? Printable(value) : value);
+  Print(out, isatty(fileno(out)) == 1 ? MakePrintable(value) : value);
   return 0;
 }
 
-Result<int> Set(TcpStore& store, const StoreAskOptions& options) {
+Result<int> Set(TcpStore& store, const StoreQueryOptions& options) {
   const Deadline soon = DeadlineAfter(kAnswerTimeout);
   DDPRUN_TRY(store.Set(options.keys.front(), options.value, soon));
   // SET has no answer; the answer to CHECK shows that the server has done it.
@@ -67,7 +67,7 @@ Result<int> List(TcpStore& store, std::FILE* out) {
 
 }  // namespace
 
-Result<int> AskStore(const StoreAskOptions& options, std::FILE* out) {
+Result<int> QueryStore(const StoreQueryOptions& options, std::FILE* out) {
   DDPRUN_ASSIGN(const std::unique_ptr<TcpStore> store,
                 TcpStore::Connect(options.endpoint, DeadlineAfter(kAnswerTimeout)));
   const Deadline soon = DeadlineAfter(kAnswerTimeout);

@@ -1,7 +1,7 @@
-// Standings for tests.
+// Activities for tests.
 #pragma once
 
-#include "launcher/hang/standing.h"
+#include "launcher/hang/worker_activity.h"
 
 namespace ddprun::launcher {
 
@@ -19,7 +19,7 @@ inline RecordedCollective AllReduce(uint64_t number, CollectiveState state) {
 }
 
 // Returns a worker with a flight recorder whose last collective is this one.
-inline Standing In(int rank, uint64_t number, CollectiveState state) {
+inline WorkerActivity In(int rank, uint64_t number, CollectiveState state) {
   FlightSnapshot flight;
   flight.rank = rank;
   flight.phase = WorkerPhase::kTraining;
@@ -30,7 +30,7 @@ inline Standing In(int rank, uint64_t number, CollectiveState state) {
 }
 
 // Returns a worker without a flight recorder.
-inline Standing At(int rank, char state, long system_call, int still_seconds = 60) {
+inline WorkerActivity At(int rank, char state, long system_call, int still_seconds = 60) {
   return {.rank = rank,
           .local_rank = rank,
           .pid = 100 + rank,

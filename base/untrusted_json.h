@@ -12,12 +12,12 @@ namespace ddprun {
 
 // Copying or writing deeper values would overflow the stack; ddprun's own have a few levels.
 inline constexpr int kMaxJsonDepth = 64;
-inline constexpr size_t kMaxStrangersBytes = size_t{4} << 20;
+inline constexpr size_t kMaxUntrustedBytes = size_t{4} << 20;
 
 // Returns a discarded value (is_discarded()) if the text is not JSON, too deep or too long.
-nlohmann::json ParseJsonOfStranger(std::string_view text);
+nlohmann::json ParseUntrustedJson(std::string_view text);
 
-// Returns nullopt unless `path` is a regular file of at most kMaxStrangersBytes. Never waits.
-std::optional<std::string> ReadFileOfStranger(const std::string& path);
+// Returns nullopt unless `path` is a regular file of at most kMaxUntrustedBytes. Never waits.
+std::optional<std::string> ReadUntrustedFile(const std::string& path);
 
 }  // namespace ddprun

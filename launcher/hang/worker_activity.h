@@ -22,7 +22,7 @@ struct ProcessPlace {
   std::string where = {};                // "read of pipe:[81]"; "" means unknown
 };
 
-struct Standing {
+struct WorkerActivity {
   int rank = 0;
   int local_rank = 0;
   pid_t pid = 0;
@@ -33,7 +33,7 @@ struct Standing {
 };
 
 // Returns whether the worker is in `group` (Collective::group).
-bool IsIn(const Standing& standing, uint16_t group);
+bool IsIn(const WorkerActivity& activity, uint16_t group);
 
 // Returns "12.3 s", "312 s"; never less than 0.
 std::string SecondsText(std::chrono::milliseconds time);
@@ -53,7 +53,7 @@ std::string DescribeFlight(const FlightSnapshot& flight, RecordedCollective::Tim
 std::string DescribePastFlight(const FlightSnapshot& flight, RecordedCollective::Time then);
 
 // Reads what /proc says about a process. Only an ancestor may read its system call.
-ProcessPlace LookAt(pid_t pid);
+ProcessPlace ReadProcessPlace(pid_t pid);
 
 // Returns the CPU time of each worker with all its descendants, by the worker's pid. Leaves out
 // workers that have ended. Reads the whole process table once.
