@@ -108,7 +108,7 @@ CORE_ROW = re.compile(r"\|((?: `[^`]+`,?)+) \| (\d+) \|")
 # classes that a source declares for itself, MEMBER the definitions at the start of a line. A class
 # that keeps the rule leaves OPEN_CLASSES. Transport::Create stands with the class that it makes.
 OPEN_CLASSES = [
-    "Checker", "LanguageModel", "LayersOver", "ReportTime", "StraySweep", "SweepRun",
+    "Checker", "LanguageModel", "ReportTime", "SplitLayersScope", "StraySweep", "SweepRun",
     "TrainedParameters", "Trainer",
     "Transport"
 ]

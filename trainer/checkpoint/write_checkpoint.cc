@@ -105,7 +105,8 @@ class CheckpointWriter {
     const std::string path = RecordPath(temporary_, rank);
     const std::optional<std::string> text = ReadSmallFile(path);
     if (text) return ParseRecord(*text);
-    if (!IsMissingFile(errno)) return NotSaved(path, "It cannot be read: " + ErrnoText(errno) + ".");
+    if (!IsMissingFile(errno))
+      return NotSaved(path, "It cannot be read: " + ErrnoText(errno) + ".");
     return std::optional<ShardRecord>();
   }
 

@@ -78,6 +78,10 @@ std::vector<at::Tensor> Model::ParametersOf(const Stage& stage) const {
   return found;
 }
 
+int64_t Model::OwnCount(int64_t whole) const {
+  return axis_ == nullptr ? whole : axis_->OwnRange(whole).length;
+}
+
 at::Tensor Model::Walk(std::span<const Stage> stages, at::Tensor x) const {
   if (first_input_.defined()) x = first_input_;
   for (size_t i = first_stage_; i < stages.size(); ++i) x = stage_hook_(stages[i], x);

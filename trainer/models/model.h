@@ -20,8 +20,8 @@
 
 namespace ddprun::trainer {
 
-// A part of a forward pass: an embedding, a block, a head. It takes what the one before it gave,
-// the first one the batch's inputs.
+// A part of a forward pass: an embedding, a block, a head. Its input is the output of the stage
+// before it; the first stage's input is the batch's inputs.
 struct Stage {
   std::vector<std::string> modules;  // that hold its parameters: {"transformer.h.0"}
   std::function<at::Tensor(const at::Tensor& x)> forward;  // also later, until backward is over
@@ -44,10 +44,10 @@ class Model : public torch::nn::Module {
   std::vector<at::Tensor> ParametersOf(const Stage& stage) const;
   // From now on every stage runs through the hook. It does not outlive the model.
   void SetStageHook(StageHook hook) { stage_hook_ = std::move(hook); }
-  // What the stages [begin, end) of Stages(batch) make of x.
+  // Returns the output of the stages [begin, end) of Stages(batch) for the input x.
   at::Tensor RunStages(const Batch& batch, size_t begin, size_t end, const at::Tensor& x) const;
-  // Of a model that has only its last stages, from `begin` on: LossFrom, Outputs and Loss, called
-  // by `call`, begin with those, and with x, which the others have made elsewhere.
+  // Calls `call`, in which LossFrom, Outputs and Loss begin with stage `begin` and the tensor x,
+  // the output of the stage before it. For a model that has only its last stages.
   at::Tensor RunFromStage(size_t begin,
                           const at::Tensor& x,
                           const std::function<at::Tensor()>& call);
@@ -101,7 +101,7 @@ class Model : public torch::nn::Module {
   virtual void InitializeParameter(const std::string& /*parameter*/, at::Tensor& /*value*/) const {}
 
  protected:
-  // What the last of the stages gives.
+  // Returns the output of the last stage.
   at::Tensor Walk(std::span<const Stage> stages, at::Tensor x) const;
   // Makes a float32 parameter, not initialised, under a dotted name: "h.0.ln_1.weight"
   // makes the submodules h, 0 and ln_1 as needed. Order of calls = order of parameters(), as long
@@ -112,8 +112,7 @@ class Model : public torch::nn::Module {
   at::Tensor AddSplit(const std::string& name, at::IntArrayRef sizes, int64_t dim, int64_t fused);
   // Registers a tensor that is no parameter but is saved with them, as running means are.
   at::Tensor AddBuffer(const std::string& dotted_name, const at::Tensor& value);
-  // Registers a tensor that exists already; it is trained if it requires a gradient. One that has
-  // another name already keeps only that, as in PyTorch's parameters(): it is trained once.
+  // Registers an existing tensor, trained if it requires a gradient, unless it has a name already.
   at::Tensor AdoptParameter(const std::string& dotted_name, const at::Tensor& value);
   // name.weight [out, in], or as the layout says, and name.bias [out].
   Affine AddLinear(const std::string& name, int64_t in, int64_t out, const LinearOptions& how = {});
@@ -122,12 +121,10 @@ class Model : public torch::nn::Module {
   // name.weight and name.bias [width].
   Affine AddNorm(const std::string& name, int64_t width);
 
-  // Who has the other parts of the layers; nullptr: they are whole.
+  // The ranks that have the other parts of the layers; nullptr if the layers are whole.
   const TensorAxis* axis() const { return axis_.get(); }
-  // This rank's of `whole` heads, or of what else comes with the outputs of a split layer.
-  int64_t OwnCount(int64_t whole) const {
-    return axis_ == nullptr ? whole : axis_->OwnRange(whole).length;
-  }
+  // How many of `whole` heads, or of other outputs of a split layer, this rank has.
+  int64_t OwnCount(int64_t whole) const;
 
   LossOptions loss_;
 
@@ -147,8 +144,7 @@ void RecomputeBlocks(Model& model);
 int64_t ParameterCount(const Model& model);
 // Of all that a weights file holds.
 int64_t StateBytes(const Model& model);
-// Copies parameters and buffers to a model of the same names, on any device: of the same shapes, or
-// with parts of the layers of `from`.
+// Copies parameters and buffers by name to a model, or to one with parts of its layers.
 void CopyState(const Model& from, Model& to);
 
 }  // namespace ddprun::trainer

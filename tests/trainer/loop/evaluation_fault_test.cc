@@ -116,7 +116,7 @@ class EvaluationFault : public ResumeFixture {
   // The newest checkpoint's step, 0 without one. None is damaged.
   int64_t NewestOf(const std::string& run) const {
     const NewestCheckpoint newest = ValueOrThrow(OpenNewest(runs() + "/" + run + "/checkpoints"));
-    EXPECT_TRUE(newest.skipped.empty()) << newest.passed_over[0].what;
+    EXPECT_TRUE(newest.skipped.empty()) << newest.skipped[0].what;
     return newest.checkpoint ? newest.checkpoint->step() : 0;
   }
 
