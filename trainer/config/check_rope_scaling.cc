@@ -72,14 +72,15 @@ std::string ProblemOf(const json& scaling) {
 
 }  // namespace
 
-void Checker::CheckRopeScaling() {
-  const json scaling = json::parse(config_.model.rope_scaling.text);
+void CheckRopeScaling(Checker& check) {
+  const json scaling = json::parse(check.config.model.rope_scaling.text);
   if (scaling.empty()) return;
   const std::string problem = ProblemOf(scaling);
   if (problem.empty()) return;
-  Conflict("model.rope_scaling", "In model.rope_scaling " + problem + ":",
-           "Write it as config.json of transformers has it, such as {\"rope_type\": \"linear\", "
-           "\"factor\": 4.0}.");
+  check.Conflict(
+      "model.rope_scaling", "In model.rope_scaling " + problem + ":",
+      "Write it as config.json of transformers has it, such as {\"rope_type\": \"linear\", "
+      "\"factor\": 4.0}.");
 }
 
 }  // namespace ddprun::trainer

@@ -50,6 +50,9 @@ class SplitLayersScope {
   ~SplitLayersScope();
   SplitLayersScope(const SplitLayersScope&) = delete;
   SplitLayersScope& operator=(const SplitLayersScope&) = delete;
+
+  // Returns the axis of this thread's scope; nullptr outside of one.
+  static std::shared_ptr<const TensorAxis> Axis();
 };
 
 }  // namespace ddprun::trainer

@@ -12,14 +12,12 @@
 #include <utility>
 
 #include "trainer/compute/recompute.h"
-#include "trainer/models/language_model.h"
+#include "trainer/models/layer_parameters.h"
 #include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
 
 namespace {
-
-thread_local std::shared_ptr<const TensorAxis> axis_of_layers;
 
 bool IsMeta(const torch::nn::Module& module) {
   const auto is_meta = [](const at::Tensor& tensor) { return tensor.is_meta(); };
@@ -61,7 +59,7 @@ bool Stage::Holds(const std::string& name) const {
       modules, [&](const std::string& module) { return name.starts_with(module + "."); });
 }
 
-Model::Model() : axis_(axis_of_layers) {}
+Model::Model() : axis_(SplitLayersScope::Axis()) {}
 
 StatePlacement Model::PlacementOf(const std::string& parameter) const {
   if (axis_ == nullptr) return {};
@@ -196,20 +194,6 @@ void Model::Initialize() {
   for (auto& parameter : named_parameters()) {
     InitializeParameter(parameter.key(), parameter.value());
   }
-}
-
-at::Tensor LanguageModel::NextScores(const at::Tensor& inputs, KeyValueCache& cache) {
-  const at::Tensor scores = Logits(cache.ExtendTokens(inputs)).select(1, -1);
-  cache.Advance(inputs.size(1));
-  return scores;
-}
-
-SplitLayersScope::SplitLayersScope(std::shared_ptr<const TensorAxis> axis) {
-  axis_of_layers = std::move(axis);
-}
-
-SplitLayersScope::~SplitLayersScope() {
-  axis_of_layers.reset();
 }
 
 void RecomputeBlocks(Model& model) {
