@@ -36,7 +36,7 @@ void ForgetMetaIn(torch::nn::Module& module) {
   }
 }
 
-// The submodule that a dotted name leads to, made if need be, and the last part of the name.
+// Returns the submodule of a dotted name, made if missing, and the last part of the name.
 std::pair<torch::nn::Module*, std::string> ScopeOf(torch::nn::Module* scope,
                                                    const std::string& dotted_name) {
   std::string_view rest = dotted_name;
