@@ -12,8 +12,8 @@
 
 namespace ddprun::trainer {
 
-// Where elements [begin, end) of a tensor, flattened, lie in the whole. The tensor has these sizes
-// and that placement. For the 1-d shard that has them, also none.
+// Returns the placement of elements [begin, end) of a flattened tensor with these sizes and this
+// `placement`. An empty placement yields a flat part of the whole.
 StatePlacement FlatPart(const StatePlacement& placement,
                         at::IntArrayRef sizes,
                         int64_t begin,

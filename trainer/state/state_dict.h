@@ -34,11 +34,11 @@ struct StatePart {
   int64_t dimension = 0;  // of the local tensor: indices [begin, begin + length)
   int64_t begin = 0;
   int64_t length = -1;  // -1: all
-  // This rank among so many for each of the section's replicas that have this part, too: what the
-  // ranks of a tensor axis have alike. A slice without global_shape is the whole.
+  // The place of this rank among tensor ranks that hold equal copies; it multiplies the section's
+  // replicas. A slice without global_shape is the whole.
   RankPart copies = {};
-  // Not empty: first the tensor, flattened, from element `skip` on, is taken for one of these
-  // sizes. FlatPart() of placement.h fills them.
+  // Not empty: flattens the tensor, then views its elements from `skip` on with these sizes. Set by
+  // FlatPart() (placement.h).
   std::vector<int64_t> view = {};
   int64_t skip = 0;
 };
@@ -52,7 +52,7 @@ struct StateTensor {
   std::vector<int64_t> global_shape = {};  // of the whole
   std::vector<int64_t> offset = {};        // of the part in the whole
   bool flat = false;                       // see StateSlice
-  // This rank among those that have the same part; of size 0: all ranks of the job have it.
+  // This rank among the ranks with an equal part; size 0: all ranks of the job have it.
   RankPart replicas = {.rank = 0, .size = 0};
 };
 
