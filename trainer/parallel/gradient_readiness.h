@@ -17,7 +17,7 @@ class GradientReadiness {
   // Sets the buckets' members. Call it before the first Begin() and after each new layout.
   void SetBuckets(const std::vector<std::vector<size_t>>& members);
 
-  // Forgets all that it has learnt of the graph.
+  // Forgets all that earlier backwards showed about the graph.
   void Forget();
 
   // Begins a backward.

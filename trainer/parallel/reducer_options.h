@@ -16,7 +16,7 @@
 namespace ddprun::trainer {
 
 struct ReducerOptions {
-  // What runs while buckets are all-reduced:
+  // The work that overlaps with the all-reduces of buckets:
   //   kBackward  backward: a full bucket is sent at once; backward returns after all averages
   //   kStep      the update: all are sent when backward ends; see Reducer::WaitForBuckets
   //   kBoth      sent as with kBackward, waited for as with kStep

@@ -273,7 +273,7 @@ void Strategy::ScaleGradients(double factor) {
 }
 
 void Strategy::Rejoin(int /*giver*/) {
-  DDPRUN_CHECK(false);  // run.recovery cannot bear such strategies (facts.cc)
+  DDPRUN_CHECK(false);  // facts.cc excludes such strategies with run.recovery
 }
 
 BatchEvaluation Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
