@@ -21,7 +21,7 @@ class Collectives {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Says which ticket the flight recorder has given to the next operation.
+  // Sets the flight recorder's ticket of the next operation.
   virtual void UseTicket(uint64_t ticket) = 0;
 
   // Reduces `data`, `count` elements on each rank, over all ranks. Every rank's `data` then holds

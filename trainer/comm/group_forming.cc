@@ -13,7 +13,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// What each rank sends to the others when they make a new group. The first rank of the new group on
+// A rank's message to the other ranks that make a new group. The first rank of the new group on
 // each node makes the memory of this node.
 struct Invitation {
   int64_t pid = 0;  // the process whose /proc/<pid>/fd/<fd> is the memory

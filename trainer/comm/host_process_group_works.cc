@@ -96,8 +96,8 @@ class CollectiveWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-// Tells the recorder of the operation now. Returns `run` with the recorder's ticket for its first
-// collective.
+// Schedules the operation in the recorder now. Returns `run` with the recorder's ticket for its
+// first collective.
 OperationQueue::Function Announced(HostProcessGroupCore* core,
                                    c10d::OpType type,
                                    OperationQueue::Function run) {

@@ -38,7 +38,7 @@ class MultiNodeChain {
   static bool PaysForReduceScatter(const NodePlacement& placement, DataType type);
 
  private:
-  // Where a piece is. An all-reduce has one row, which belongs to all ranks.
+  // The place of a piece. An all-reduce has one row, which belongs to all ranks.
   struct Place {
     int row = 0;
     size_t begin = 0;
@@ -60,7 +60,7 @@ class MultiNodeChain {
     std::vector<NodeLink::Handle> receives = {};  // by place in the ring
     std::vector<NodeLink::Handle> sends = {};
   };
-  struct Way {  // how the result comes back
+  struct Way {  // the way of the result back
     int from = -1;
     int to = -1;
     std::vector<size_t> pieces;  // that come from `from`

@@ -55,7 +55,7 @@ class MultiNodeGroup : public RowCollectives {
   // nodes before the next one begins.
   static constexpr size_t kStaging = size_t{32} << 20;
 
-  // Where rows from other nodes are.
+  // The layout of the inbox for rows from other nodes.
   struct Inbox {
     size_t columns = 0;               // of a piece: bytes of each row
     std::vector<size_t> places = {};  // [rank][row]

@@ -49,8 +49,8 @@ class NodeLink {
   // Waits for the headers of all other nodes, and compares them with this rank's.
   Status AwaitHeaders(const NodeOperation& operation);
 
-  // Send() and Receive() begin a message to or from `rank` of the group. When the operation ends,
-  // well or not, all of its messages are over.
+  // Begin a message to or from `rank` of the group. It lasts at most until the end of the
+  // operation, even if that fails.
   using Handle = Transport::Handle;
   Handle Send(int rank, WireStream stream, uint32_t number, const void* data, size_t bytes);
   Handle Receive(int rank, WireStream stream, uint32_t number, void* data, size_t bytes);

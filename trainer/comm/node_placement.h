@@ -1,4 +1,4 @@
-// Which rank of a group is on which node, and how data goes between the nodes. Pure.
+// The node of each rank of a group, and the order in which data goes between the nodes. Pure.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Which rank gives which bytes to which rank in a collective that exchanges rows.
+// The rows that each rank gives and takes in a collective that exchanges rows.
 #pragma once
 
 #include <algorithm>

@@ -30,8 +30,8 @@ size_t PartialSizeOf(DataType type);
 struct PartialReduction {
   DataType type;
   Reduction reduction;
-  // What earlier nodes have accumulated, `count` elements. nullptr means that `sources` are the
-  // first arrays.
+  // The accumulated elements of earlier nodes, `count` of them. nullptr means that `sources` are
+  // the first arrays.
   const std::byte* before = nullptr;
   // At least one array, in rank order.
   std::span<const std::byte* const> sources;

@@ -1,4 +1,4 @@
-// The collectives in which ranks exchange rows. How rows reach other ranks is the derived class's.
+// Collectives in which ranks exchange rows. Derived classes transport the rows.
 #pragma once
 
 #include <functional>
