@@ -24,8 +24,8 @@ struct BertBlock {
   Affine query, key, value, attention_output, attention_norm, intermediate, output, output_norm;
 };
 
-// Which tokens of a batch are computed, one row each. Padding is not, because no token sees it. The
-// host chooses, so that it knows the number of tokens without waiting for a device.
+// The tokens of a batch that are computed, one row each: all but padding, because no token sees it.
+// The host chooses them, so that it knows their number without waiting for a device.
 struct Tokens {
   int64_t texts = 0;   // B
   int64_t length = 0;  // L
