@@ -71,7 +71,7 @@ class SampleRandom {
 // Does torchvision's RandomResizedCrop: 8 % to all of the area, sides 3:4 to 4:3.
 Image RandomResizedCrop(const Image& image, int64_t size, SampleRandom& random);
 
-// Where a random crop begins, counted from the unpadded image's corner, and whether it is mirrored.
+// The corner of a random crop, relative to the unpadded image, and whether it is mirrored.
 struct Shift {
   int64_t top = 0;
   int64_t left = 0;
