@@ -44,7 +44,7 @@ struct TensorTable {
 
 struct Commit;
 
-// What Open() checks besides COMMIT and index.json.
+// The checks of Open() besides those of COMMIT and index.json.
 enum class Verify {
   kChecksums,  // every byte of the shards
   kSizes,      // only sizes, because CheckBytes() follows

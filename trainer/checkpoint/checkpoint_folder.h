@@ -35,7 +35,7 @@ Result<NewestCheckpoint> OpenNewest(const std::string& folder,
                                     Verify verify = Verify::kChecksums,
                                     int64_t before = INT64_MAX);
 
-// Which checkpoints are kept: the newest and the best, each with its own limit.
+// The checkpoints to keep: the newest and the best, each with its own limit.
 struct Retention {
   int64_t newest = 0;  // 0: all
   int64_t best = 1;    // of those with a score; 0: all of them
