@@ -37,7 +37,7 @@ std::string TextOf(const json& object, const std::string& key) {
                               : Quoted(key) + " is missing";
 }
 
-// Returns what is wrong; "" means nothing.
+// Returns the problem; "" means none.
 std::string ProblemOf(const json& scaling) {
   // "type" is the older name; transformers uses it if both are there.
   const std::string type_key = scaling.contains("type") ? "type" : "rope_type";

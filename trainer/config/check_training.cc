@@ -162,7 +162,7 @@ void CheckMetrics(Checker& check) {
     check.UnknownChoice("evaluation.metrics", metric, "metric",
                         "a list of " + FormatList(words, ", ", "\""), hint);
   }
-  // What the targets are is known of all data but a plugin's.
+  // The type of the targets is known, except for a plugin's data.
   const DataConfig& data = check.config.data;
   if (data.format == DataFormat::kPlugin || check.config.model.type == ModelType::kPlugin) return;
   const bool table = data.format == DataFormat::kCsv;

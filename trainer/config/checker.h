@@ -1,4 +1,4 @@
-// Reports what no key can say alone: required keys, and keys that must fit each other. Pure.
+// Checks the config as a whole: required keys, and keys that must fit each other. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class Checker {
   const Config& config;    // with all defaults
 
   bool Given(std::string_view path) const { return entries.Find(path) != nullptr; }
-  // Reports that `needed_for` cannot do without the key.
+  // Reports that `needed_for` requires the key.
   void Missing(std::string_view path, std::string_view needed_for);
   void Conflict(std::string_view path, std::string found, std::string hint);
   // Reports that `word` is no `what`.

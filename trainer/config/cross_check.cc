@@ -15,8 +15,8 @@ void CheckRequired(Checker& check) {
   }
 }
 
-// Keys for another kind of model, data or optimizer would be ignored: say so. A value that equals
-// the default does no harm; config.resolved.json holds all keys.
+// Reports keys for another kind of model, data or optimizer, because they would be ignored. Allows
+// values that equal the default, because config.resolved.json holds all keys.
 void CheckScopes(Checker& check) {
   for (const auto& [key, entry] : check.entries.all()) {
     for (const Scope* scope : {&key->only_for, &key->not_for}) {
@@ -75,7 +75,7 @@ void FillDerivedDefaults(const Entries& entries, Config* config) {
   const auto has_value = [&](std::string_view path) { return HasValue(entries, path); };
   config->optimizer.type_given = has_value("optimizer.type");
   if (!has_value("data.data_seed")) config->data.data_seed = config->run.seed;
-  // Elsewhere it stays at the default, which a config of any format may hold.
+  // For other formats it keeps its default, which any config may hold.
   if (config->data.format == DataFormat::kRandom && !has_value("data.dataset_seed")) {
     config->data.dataset_seed = config->data.data_seed;
   }
@@ -91,7 +91,8 @@ void FillDerivedDefaults(const Entries& entries, Config* config) {
 void CrossCheck(const Entries& entries, const Config& config, Problems* problems) {
   Checker checker(entries, config, problems);
   CheckRequired(checker);
-  // Without a model type the rest would complain about a choice that was never made.
+  // Without model.type, the other checks would report problems of a type that the user did not
+  // choose.
   if (entries.Find("model.type") == nullptr) return;
   for (const auto part : {CheckScopes, CheckRun, CheckModel, CheckData, CheckLoss, CheckCheckpoints,
                           CheckFacts, CheckScheduler, CheckStrategy, CheckMetrics}) {

@@ -13,11 +13,11 @@ namespace ddprun::trainer {
 struct Config;
 enum class StrategyType;
 
-// What the ranks (or devices) of the data axis do together.
+// The common work of the ranks (or devices) of the data axis.
 enum class Replicas : uint8_t {
-  kNone,             // nothing: there is one replica of the model
+  kNone,             // none: there is one replica of the model
   kAverage,          // average gradients: "ddp"
-  kShardOptimizer,   // and share out the optimizer's state: "zero1"
+  kShardOptimizer,   // and divide the optimizer's state: "zero1"
   kShardGradients,   // and the gradients: "zero2"
   kShardParameters,  // and the parameters: "zero3"
   kDevices,          // are devices of one process: "dp"
