@@ -16,7 +16,7 @@
 
 namespace ddprun::trainer {
 
-// Returns the error (Code::kRankLost) of a wait for rank `lost`, which was killed before `before`.
+// Returns the error (Code::kRankLost) of a wait for rank `lost`, killed before it came to `before`.
 Error RankLost(int rank, int lost, const std::string& before);
 
 // One rank's member. One thread at a time, except for Cancel(). `region` must outlive it.
