@@ -35,10 +35,10 @@ Result<std::string> PublishFolder(const std::string& written,
 // A folder that is being written, beside the folder that it will replace. Not thread-safe.
 class AtomicFolder {
  public:
-  // Makes the folder under a free name, and missing parents. Removes what killed processes have
-  // left of an AtomicFolder for the same `folder`.
+  // Makes the folder under a free name, and missing parents. Removes folders of killed processes
+  // that were to replace `folder`.
   static Result<AtomicFolder> Create(const std::string& folder);
-  // Without Finish(), removes what was made; the old folder stays as it was.
+  // Without Finish(), removes the new folder and parents; the old folder does not change.
   ~AtomicFolder();
   AtomicFolder(AtomicFolder&& other) noexcept;
 
