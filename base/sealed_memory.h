@@ -1,6 +1,6 @@
 // Unnamed memory (memfd) that processes pass on as a descriptor's number. A process in between may
 // have closed the descriptor and opened another file under its number, to which ddprun must not
-// write. The seals tell ddprun's memory from other files.
+// write. The seals distinguish ddprun's memory from other files.
 #pragma once
 
 #include <fcntl.h>

@@ -127,7 +127,7 @@ std::optional<std::string> FindNearest(std::string_view word,
   const std::string* best = nullptr;
   size_t best_distance = limit + 1;
   for (const std::string& candidate : candidates) {
-    // The lengths alone require so many edits. A hostile word may be a megabyte long.
+    // A difference of lengths needs as many edits. A hostile word may be a megabyte long.
     const size_t longer = std::max(word.size(), candidate.size());
     if (longer - std::min(word.size(), candidate.size()) >= best_distance) continue;
     const size_t distance = EditDistance(lower, ToAsciiLower(candidate));

@@ -1,5 +1,5 @@
-// How the ranks of a job find each other under any launcher: the ranks of one node find their
-// shared memory, and ranks of several nodes find each other through the job's store.
+// Connects the ranks of a job under any launcher: ranks of one node find their shared memory, ranks
+// of several nodes find each other through the job's store.
 #pragma once
 
 #include <chrono>

@@ -14,7 +14,7 @@
 
 namespace ddprun::trainer {
 
-// How the ranks of a group reach each other across nodes.
+// The connections of a group's ranks across nodes.
 struct GroupWire {
   std::shared_ptr<Transport> transport = {};
   uint16_t group = 0;           // below kMaxGroups; different for groups that share two ranks

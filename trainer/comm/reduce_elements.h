@@ -1,4 +1,4 @@
-// How elements are stored and combined. Internal to the reductions.
+// Stores and combines elements. Internal to the reductions.
 #pragma once
 
 #include <bit>

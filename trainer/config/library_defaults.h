@@ -20,7 +20,7 @@ struct LibraryDefault {
 std::span<const LibraryDefault> LibraryDefaults();
 
 // Returns a line with the keys of optimizer and learning rate whose default in `config` differs
-// from PyTorch's, which stands in brackets. "" means none, or that the config names no optimizer.
+// from PyTorch's, in brackets. "" means none, or that the config names no optimizer.
 std::string UnlikePyTorch(const Config& config);
 
 }  // namespace ddprun::trainer

@@ -1,5 +1,5 @@
-// How ranks or devices divide the model, its state and the samples: the numbers that strategy.type
-// and its sizes mean for a number of ranks. Code that acts asks these numbers, not the word. Pure.
+// The division of the model, its state and the samples among ranks or devices: the numbers that
+// strategy.type and its sizes mean. Code uses these numbers instead of strategy.type. Pure.
 #pragma once
 
 #include <cstdint>

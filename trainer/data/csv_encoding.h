@@ -1,4 +1,4 @@
-// How the columns of a table become inputs and targets. LibTorch-free.
+// The encoding of a table's columns as inputs and targets. LibTorch-free.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ struct Image {
 // caller adds the file's name. Any thread.
 Result<Image> DecodeImage(std::string_view file);
 
-// How images of a data set become a model's inputs.
+// The conversion of a data set's images to a model's inputs.
 struct ImageOptions {
   int64_t size = 0;               // height and width of the result; 0: as the images are
   std::vector<double> mean = {};  // of values from 0 to 1: one per channel, one for all, or none

@@ -10,7 +10,7 @@
 
 namespace ddprun::trainer {
 
-// Which part of a layer each rank has, if ranks divide the layers (SplitLayersScope).
+// The part of a layer that each rank has, if ranks divide the layers (SplitLayersScope).
 enum class Split {
   kNone,      // the whole layer
   kOutputs,   // the rows of its matrix that make some of the outputs

@@ -1,4 +1,4 @@
-// How a model is trained on the devices of a job. The loop knows only this interface.
+// The interface of strategies, which train a model on the devices of a job, to the training loop.
 #pragma once
 
 #include <functional>

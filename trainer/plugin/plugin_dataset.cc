@@ -134,8 +134,8 @@ Batch PluginDataset::CheckBatch(Batch batch, std::span<const int64_t> indices) c
   return batch;
 }
 
-// Checks a data set that says that its batches have equally many predictions. Ranks then do not sum
-// their counts, so that otherwise the mean over all ranks would be wrong without a message.
+// Checks a data set whose equal_predictions() is true. Ranks then do not sum their counts, so
+// unequal ones would make the mean over all ranks wrong without a message.
 void PluginDataset::CheckPredictions(const Batch& batch) const {
   const double own = static_cast<double>(batch.predictions) / static_cast<double>(batch.samples);
   double first = 0;
