@@ -27,7 +27,7 @@ void RemoveNewFolder(const std::string& folder);
 
 // Renames `written`, a folder of files, to `folder` in the same parent. An old folder of that name
 // is removed if it has only ddprun's own files, else kept as "FOLDER.aside-K", which is returned.
-// After a crash of the machine either the old or the new folder is there, whole.
+// A crash of the machine leaves the whole old or new folder, if the file system can exchange names.
 Result<std::string> PublishFolder(const std::string& written,
                                   const std::string& folder,
                                   IsOwnEntry is_own);

@@ -50,9 +50,9 @@ enum class Verify {
   kSizes,      // only sizes, because CheckBytes() follows
 };
 
-// Returns whether an error of Open() or CheckBytes() means that the files differ from what was
-// committed. Other errors mean that the files could not be read, perhaps only for now, so their
-// contents are unknown.
+// Returns whether an error of Open() or CheckBytes() means that the folder holds no checkpoint for
+// this version, or a damaged one. Other errors mean that its contents are unknown, because the
+// files could not be read, perhaps only for now.
 bool IsDamage(const Error& error);
 
 // A checkpoint that is open for reading. Immutable: any thread. Reads only the requested bytes.

@@ -20,7 +20,7 @@ struct StoredCheckpoint {
 };
 
 // Lists the checkpoints by step, the oldest first, without verifying them. A folder that does not
-// exist has none. Error: the folder cannot be read ("unreadable-checkpoint").
+// exist has none. Error: the folder or a COMMIT cannot be read ("unreadable-checkpoint").
 Result<std::vector<StoredCheckpoint>> ListCheckpoints(const std::string& folder);
 
 struct NewestCheckpoint {
