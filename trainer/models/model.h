@@ -75,7 +75,7 @@ class Model : public torch::nn::Module {
   // Returns the model's own metrics; nullptr means none. They live as long as the model.
   virtual OwnMetrics* own_metrics() { return nullptr; }
 
-  // Returns the place of this rank's part of a parameter; empty: every rank has the whole.
+  // Returns the place of this rank's part of a parameter; empty if there is no tensor axis.
   StatePlacement PlacementOf(const std::string& parameter) const;
   // Returns the tensors of a weights file by name: parameters, then buffers.
   torch::OrderedDict<std::string, at::Tensor> State() const;

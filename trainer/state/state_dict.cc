@@ -24,8 +24,7 @@ class StateSaver final : public StateVisitor {
   StateDict state_;
 };
 
-// Returns a line such as "Missing (2): a, b
-// ".
+// Returns a line such as "Missing (2): a, b".
 std::string ListOf(const std::string& kind, const std::vector<std::string>& names) {
   if (names.empty()) return "";
   std::string text = kind + " (" + std::to_string(names.size()) + "): ";
