@@ -55,7 +55,7 @@ struct CsvDatasetOptions {
 };
 
 // Returns whether a field, without the blanks around it, means a missing value: "", NA, N/A, NaN,
-// null, ?.
+// nan, null, NULL, ?.
 bool IsMissing(std::string_view field);
 
 // Returns the number if all of `text` is one, which may be infinite.

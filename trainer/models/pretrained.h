@@ -67,8 +67,8 @@ ModelOptions ReadModelOptions(const std::string& folder);
 RopeScaling ReadRopeScaling(const std::string& json);
 
 // Returns the tokens of which each ends a text of the folder's language model: eos_token_id, one or
-// a list, of generation_config.json or, if it has none, of config.json. Empty: neither has any.
-// Throws Failure.
+// a list, of generation_config.json, else of config.json, else transformers' default for the type
+// of model. Throws Failure.
 std::vector<int64_t> ReadStopTokens(const std::string& folder);
 
 }  // namespace ddprun::trainer

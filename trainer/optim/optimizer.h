@@ -37,9 +37,9 @@ struct ParameterGroup {
   std::vector<StatePlacement> placements = {};  // one per parameter; empty: all are whole
 };
 
-// Divides parameters into a group without weight decay and one with it; leaves out an empty group.
-// A parameter is in the first group if its name contains one of `no_decay` as a word, in letters of
-// either case.
+// Divides parameters into a group with weight decay and one without; leaves out an empty group. A
+// parameter has no decay if its name contains one of `no_decay` as a word, in letters of either
+// case.
 //
 // Dots, underscores, digits and capital letters separate words: "bn" is a word of "bn1.weight", not
 // of "subnet.weight". An entry may be several words in a row: "LayerNorm.weight", "downsample.1".
