@@ -43,8 +43,8 @@ struct Retention {
 };
 
 // Returns which of `stored` (in any order) to delete after the commit of step `committed`, which is
-// one of them. Keeps this step and later ones, because the run has not reached these yet. Of equal
-// scores the newer is better; NaN counts as no score.
+// one of them. Keeps this step and later ones, because the run has not reached these yet. The newer
+// of equal scores is better; NaN counts as no score.
 std::vector<StoredCheckpoint> FindSurplus(std::span<const StoredCheckpoint> stored,
                                           int64_t committed,
                                           const Retention& retention);

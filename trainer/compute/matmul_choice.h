@@ -37,7 +37,7 @@ std::vector<EngineMeasurement> MeasureEngines();
 std::string EngineFile(const Environment& environment);
 
 // Returns the file's choice. If there is no readable file, measures and writes it; a failed write
-// is no error. Of processes that start together one measures, and the others wait.
+// is no error. If processes start together, one measures and the others wait.
 EngineChoice ChooseEngine(const std::string& file);
 
 }  // namespace ddprun::trainer

@@ -14,7 +14,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// "cuda:" and a number.
+// Returns whether `device` is "cuda:" and a number.
 bool NamesGpu(const std::string& device) {
   const std::string prefix = "cuda:";
   const size_t digits = device.size() - std::min(device.size(), prefix.size());

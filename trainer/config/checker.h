@@ -52,7 +52,7 @@ void CheckMetrics(Checker& check);
 void CheckCheckpoints(Checker& check);
 void CheckStrategy(Checker& check);
 
-// Fills the defaults that follow from other keys: see the comments in config.h.
+// Fills the defaults that follow from other keys, as the comments of their fields say.
 void FillDerivedDefaults(const Entries& entries, Config* config);
 
 // Calls all checks. REQUIRES: every entry is in `config`, and FillDerivedDefaults was called.

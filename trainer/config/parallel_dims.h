@@ -29,7 +29,7 @@ struct ParallelDims {
   int tensor = 1;           // ranks that divide each layer
   int pipeline = 1;         // ranks that divide the stages
   int data = 1;             // ranks with the same part of the model and other samples
-  int shard = 0;            // of data: ranks that divide the state of one replica; 0 means all
+  int shard = 0;            // ranks of the data axis that divide the state of one replica
   bool in_stages = false;   // a pipeline, also one of a single stage
   int stages = 1;           // of the pipeline, on ranks or on devices
   bool one_by_one = false;  // a stage works on one micro-batch after the other

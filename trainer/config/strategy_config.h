@@ -31,7 +31,7 @@ struct NumberOrAuto {
 };
 
 struct StrategyConfig {
-  StrategyType type = StrategyType::kAuto;      // auto: ddp if the world has several ranks
+  StrategyType type = StrategyType::kAuto;      // auto: ddp for several (virtual) ranks
   NumberOrAuto bucket_cap_mb = {.number = 25};  // MiB
   double first_bucket_mb = 1;                   // MiB
   Overlap overlap = Overlap::kBackward;
@@ -46,11 +46,11 @@ struct StrategyConfig {
   int64_t power_sgd_start_step = 1000;
   int64_t post_local_sgd_start_step = 100;
   int64_t post_local_sgd_period = 4;
-  // How many ranks share each replica of the model; the other ranks have other replicas (mesh.h).
-  // 0: all ranks if strategy.type has this name, else 1.
+  // Ranks that divide each layer, or the stages, of a replica of the model (mesh.h). 0: all ranks
+  // if strategy.type has this name, else 1.
   int64_t tensor_parallel_size = 0;
   int64_t pipeline_parallel_size = 0;
-  int64_t shard_size = 0;  // zero: data ranks that share one replica's state; 0: all
+  int64_t shard_size = 0;  // zero: data ranks that divide one replica's state; 0: all
   PipelineSchedule pipeline_schedule = PipelineSchedule::k1F1B;
   int64_t pipeline_micro_batches = 0;     // of each micro-batch of accumulation; 0: 2 per stage
   std::vector<int64_t> layers_per_stage;  // empty: balanced by measured cost

@@ -7,8 +7,8 @@
 // their unit is freed, they have no memory.
 //
 // If all ranks are on one node and on the CPU, nothing is gathered: each rank reads the others'
-// parts in place, and the ranks only wait for each other before forward. Parameters must then never
-// be written to.
+// parts in place, and the ranks only wait for each other before forward. Nothing may then write to
+// parameters.
 #pragma once
 
 #include <ATen/core/Tensor.h>

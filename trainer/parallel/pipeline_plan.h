@@ -52,9 +52,8 @@ std::vector<PipelineEvent> SimulatePipeline(const std::vector<PipelineActions>& 
                                             double forward_seconds = 1,
                                             double backward_seconds = 2);
 
-// Returns how many parts each stage gets so that the most expensive stage is as cheap as possible.
-// Of several such splits, returns the one whose first stages have the fewest parts. REQUIRES: 0 <
-// stages <= costs.size().
+// Returns the number of parts of each stage, such that the most expensive stage is as cheap as
+// possible and then the first stages have the fewest parts. REQUIRES: 0 < stages <= costs.size().
 std::vector<int64_t> BalancedSplit(std::span<const double> costs, int stages);
 
 }  // namespace ddprun::trainer

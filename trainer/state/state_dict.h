@@ -19,7 +19,7 @@ struct RankPart {
   int64_t size = 1;
 };
 
-// The place of a tensor in a whole.
+// The place of a tensor in a larger tensor, the whole.
 struct StateSlice {
   std::vector<int64_t> global_shape = {};  // of the whole; empty: the tensor is the whole
   std::vector<int64_t> offset = {};        // of the part in it

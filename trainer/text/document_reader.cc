@@ -34,7 +34,7 @@ bool DocumentReader::OpenNext() {
   return true;
 }
 
-// Adds a piece's bytes to the buffer. Returns false at the end of the file.
+// Appends up to piece_bytes bytes to the buffer. Returns false at the end of the file.
 bool DocumentReader::ReadMore() {
   const size_t had = buffer_.size();
   const std::string& path = options_.files[next_file_ - 1];

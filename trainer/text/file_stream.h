@@ -43,7 +43,7 @@ class FileStream {
 };
 
 // Returns the error "DATA FILE CANNOT BE READ": the system refused, the path is not a regular file,
-// or the decompressed data is damaged. `hint` says what to do in special cases.
+// or its gzip data is damaged. `hint` says what to do in special cases.
 Failure UnreadableFile(const std::string& path,
                        const std::string& reason,
                        const std::string& hint = "",

@@ -29,7 +29,7 @@ struct TokenizeOptions {
 };
 
 struct TokenizeProgress {
-  int64_t bytes = 0;  // read
+  int64_t bytes = 0;  // read, before decompression
   int64_t documents = 0;
   int64_t tokens = 0;  // written, including separators
   int64_t bad_rows = 0;
