@@ -61,7 +61,7 @@ enum class WorkerPhase : uint8_t { kStarting, kTraining, kEvaluating, kFinishing
 std::string_view NameOf(CollectiveKind kind);
 
 // The low 13 bits of a group's number are 0 for the group of all ranks and a count for others. The
-// upper bits differ each time a process makes its groups anew.
+// upper bits differ each time a process makes its groups again.
 inline constexpr int kPartGroupBits = 13;
 constexpr bool IsOfAllRanks(uint16_t group) {
   return (group & ((1 << kPartGroupBits) - 1)) == 0;

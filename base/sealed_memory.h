@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// Without F_SEAL_GROW, because each rank sets the full size.
+// Lacks F_SEAL_GROW, because each rank sets the full size.
 inline constexpr int kNodeMemorySeals = F_SEAL_SHRINK | F_SEAL_SEAL;
 inline constexpr int kFlightRecorderSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 

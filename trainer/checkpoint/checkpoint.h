@@ -94,7 +94,7 @@ class Checkpoint {
   //
   // Throws Failure (Code::kStateDoesNotFit) on all ranks, which names what is missing, unknown to
   // all, or of other shape or type. The owners may then have a part of the state and must be
-  // made anew.
+  // replaced.
   void Load(const VisitState& owners, const Exchange& exchange = {}) const;
 
  private:

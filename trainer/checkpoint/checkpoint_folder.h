@@ -25,7 +25,7 @@ Result<std::vector<StoredCheckpoint>> ListCheckpoints(const std::string& folder)
 
 struct NewestCheckpoint {
   std::optional<Checkpoint> checkpoint = {};
-  std::vector<Error> skipped = {};  // why newer checkpoints were not taken
+  std::vector<Error> skipped = {};  // the errors of newer checkpoints
 };
 // Opens the newest checkpoint with a step below `before` that is undamaged, as far as `verify`
 // checks. If several processes resume from it, one calls this function and the others open its path

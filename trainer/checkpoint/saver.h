@@ -43,7 +43,7 @@ struct SaveOutcome {
   double copy_seconds = 0;          // from Begin() until the state was copied
   double stall_seconds = 0;         // of `copy_seconds`, the time that the owner waited
   double seconds = 0;               // from Begin() to the commit
-  // Why surplus checkpoints could not be deleted; the new checkpoint itself is complete.
+  // Deleting surplus checkpoints failed; the new checkpoint itself is complete.
   std::optional<Error> not_deleted = {};
 };
 

@@ -42,7 +42,7 @@ struct ControlBlock {
   uint64_t failed_sequence;
   uint64_t failure_bytes;
   char failure[kPackedErrorBytes];
-  // In the first rank's block only: how many ranks have left this generation.
+  // In the first rank's block only: number of ranks that have left this generation.
   std::atomic<int> left;
   int heap_generation;         // the generation of this rank's heap; set before `arrived`
   std::atomic<bool> given_up;  // this rank comes to no later meeting of this generation

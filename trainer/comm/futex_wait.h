@@ -12,7 +12,7 @@ using Clock = std::chrono::steady_clock;
 
 struct WaitLimits {
   Clock::time_point deadline;
-  // How long to spin before sleeping. Spinning is useful only if there are idle cores.
+  // Time to spin before sleeping. Spinning is useful only if there are idle cores.
   std::chrono::nanoseconds spin{0};
   // Another thread of this process sets it to cancel the wait, which ends within kCancelPoll.
   const std::atomic<bool>& cancelled;

@@ -51,7 +51,7 @@ class MultiNodeGroup : public RowCollectives {
                        Clock::time_point deadline) override;
 
  private:
-  // How many bytes are staged at a time. The number is large, because each piece passes through all
+  // Bytes that are staged at a time. The number is large, because each piece passes through all
   // nodes before the next one begins.
   static constexpr size_t kStaging = size_t{32} << 20;
 

@@ -8,9 +8,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-// How long a wait continues after the deadline, so that it can learn of a failure on another node.
+// Time that a wait continues after the deadline, to learn of a failure on another node.
 constexpr std::chrono::milliseconds kNewsGrace{1000};
-// How long a failed rank waits for its report to leave.
+// Time that a failed rank waits for its report to leave.
 constexpr std::chrono::milliseconds kLastWords{300};
 
 }  // namespace

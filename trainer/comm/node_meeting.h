@@ -24,7 +24,7 @@ class NodeMeeting {
  public:
   struct Options {
     int rank = 0;
-    // How long a wait spins before it sleeps. 0 if the node has more ranks than cores.
+    // Time that a wait spins before it sleeps. 0 if the node has more ranks than cores.
     std::chrono::nanoseconds spin = std::chrono::microseconds(20);
     // Records the progress of each operation; nullptr means none. Outlives the group.
     FlightRecorder* recorder = nullptr;

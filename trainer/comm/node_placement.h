@@ -26,9 +26,9 @@ class NodePlacement {
   // Returns the ranks of a node in rank order.
   const std::vector<int>& Members(int node) const { return members_[static_cast<size_t>(node)]; }
 
-  // Returns how many ranks of each node carry data between nodes: the size of the smallest node.
-  // They are the first ranks of each node, and each one talks to the ranks with its place on the
-  // other nodes.
+  // Returns the number of ranks of each node that carry data between nodes: the size of the
+  // smallest node. They are the first ranks of each node, and each one talks to the ranks with its
+  // place on the other nodes.
   int lanes() const { return lanes_; }
   bool carries() const { return LocalOf(rank_) < lanes_; }
   // Returns the rank with this rank's place on another node. REQUIRES: carries().

@@ -29,7 +29,7 @@ struct RankRows {
   size_t Length(int rank, int row) const {
     return lengths.empty() ? width : lengths[Index(rank, row)];
   }
-  // Returns how much of columns [begin, begin + columns) the row has.
+  // Returns the bytes of the row within columns [begin, begin + columns).
   size_t Length(int rank, int row, size_t begin, size_t columns) const {
     const size_t length = Length(rank, row);
     return length <= begin ? 0 : std::min(columns, length - begin);

@@ -42,7 +42,7 @@ constexpr size_t RoundUp(size_t bytes, size_t unit) {
 
 constexpr size_t kControlBytes = RoundUp(sizeof(ControlBlock), kPageBytes);
 
-// Returns where the heaps begin: after the control blocks and the channels of every pair.
+// Returns the offset of the heaps: after the control blocks and the channels of every pair.
 size_t HeapsOffset(int local_size) {
   const size_t n = static_cast<size_t>(local_size);
   return n * kControlBytes + RoundUp(n * n * sizeof(Channel), kPageBytes);

@@ -25,7 +25,7 @@ struct Batch {
   // first.
   at::Tensor token_type_ids = {};
   int64_t samples = 0;  // B
-  // How many predictions the mean loss averages: the samples, or the target tokens that count.
+  // Number of predictions in the mean loss: the samples, or the target tokens that count.
   int64_t predictions = 0;
   // For a batch on a device: copies on the host of values that the host needs.
   struct OnHost {
@@ -123,7 +123,7 @@ class DatasetPart final : public Dataset {
 // samples; sizes differ by one at most. REQUIRES: a batch on the host.
 std::vector<Batch> SplitBatch(Batch batch, int64_t parts);
 
-// Returns how many of `size` samples are kept for validation, at the end: the fraction rounded
+// Returns the number of last samples, of `size`, that are kept for validation: the fraction rounded
 // down, but at least one if the fraction is positive, and never all. REQUIRES: 0 <= fraction < 1.
 int64_t ValidationCount(int64_t size, double fraction);
 

@@ -30,7 +30,7 @@ struct ImageOptions {
   int64_t size = 0;               // height and width of the result; 0: as the images are
   std::vector<double> mean = {};  // of values from 0 to 1: one per channel, one for all, or none
   std::vector<double> std = {};
-  // In training only.
+  // Used in training only.
   int64_t random_crop_padding = 0;
   bool random_flip = false;
   bool random_resized_crop = false;

@@ -37,7 +37,7 @@ class KeyValueCache {
   at::Tensor Append(at::Tensor& stored, const at::Tensor& added, int64_t dim) const;
 
   int64_t length_ = 0;
-  // By block; with room for more tokens than they hold.
+  // Keys and values of each block, with room for more tokens.
   std::vector<std::pair<at::Tensor, at::Tensor>> blocks_;
   at::Tensor tokens_;
 };

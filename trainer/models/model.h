@@ -122,7 +122,7 @@ class Model : public torch::nn::Module {
 
   // Returns the tensor ranks that split the layers; nullptr means that the layers are whole.
   const TensorAxis* axis() const { return axis_.get(); }
-  // Returns how many of `whole` heads, or other outputs of a split layer, this rank has.
+  // Returns this rank's number of `whole` heads, or of other outputs of a split layer.
   int64_t OwnCount(int64_t whole) const;
 
   LossOptions loss_;

@@ -24,7 +24,7 @@ inline constexpr const char* kPickleIndexName = "pytorch_model.bin.index.json";
 
 // Copies weights into the model's parameters, from a folder, a checkpoint of a run, or one file
 // (safetensors, or of torch.save). Converts float16 and bfloat16. Returns the parameters that the
-// files lack and that the model drew anew (Model::MayBeMissingInFile).
+// files lack, which keep their new values (Model::MayBeMissingInFile).
 //
 // Throws Failure, which lists all errors in one message: missing tensors, unknown tensors, and
 // other shapes.

@@ -21,7 +21,7 @@ class LossScaler {
       : growth_interval_(options.growth_interval), scale_(static_cast<float>(options.init_scale)) {}
 
   double scale() const { return scale_; }
-  // Returns how many steps had gradients that were not finite, and so changed nothing.
+  // Returns the number of steps skipped because gradients were not finite.
   int64_t skipped() const { return skipped_; }
   // Updates the scale. Call it after each step. If the step overflowed, halves the scale.
   void Update(bool overflowed);

@@ -34,8 +34,8 @@ namespace ddprun {
 
 struct CheckpointerOptions {
   std::string folder = "checkpoints";  // all ranks see the same folder; made if missing
-  int64_t keep = 2;                    // how many of the newest are kept; 0: all
-  double deadline_seconds = 1800;      // how long a rank's save waits for other ranks
+  int64_t keep = 2;                    // number of newest checkpoints to keep; 0: all
+  double deadline_seconds = 1800;      // of a rank's save, to wait for other ranks
 };
 
 // Saves by name: the module's parameters and buffers, the optimizer's state (torch::optim's Adam,
@@ -93,8 +93,8 @@ void install_stop_handler();
 // Returns whether this process has got such a signal.
 bool stop_requested();
 
-// Returns how often the launcher has restarted this program (ddprun --max_restarts, torchrun); 0 at
-// first, and without a launcher.
+// Returns the number of times that the launcher has restarted this program (ddprun --max_restarts,
+// torchrun); 0 at first, and without a launcher.
 int64_t restart_count();
 
 }  // namespace ddprun

@@ -61,7 +61,7 @@ std::shared_ptr<CommHook> MakeCompressHook(at::ScalarType type);
 // Reduces the gradient of a matrix as the product of two thin matrices, and adds the remaining
 // error to the next step's gradient: PowerSGD of Vogels, Karimireddy and Jaggi (2019). Options and
 // defaults are those of PyTorch's PowerSGDState. The hook keeps the errors, which are as large as
-// the gradients, in memory, also when buckets are laid out anew.
+// the gradients, in memory, also when buckets are laid out again.
 struct PowerSgdOptions {
   int64_t rank = 1;            // columns of the thin matrices
   int64_t start_step = 1000;   // plain averages before it, because early gradients compress badly

@@ -72,8 +72,8 @@ constexpr Elf64_Half kThisMachine = EM_AARCH64;
 #error "the number of this machine in elf.h is missing here"
 #endif
 
-// Returns how many bytes the loaded parts of a shared object need; nullopt if it is not one. The
-// dynamic linker does not check this: it dies of SIGBUS if the file is too short.
+// Returns the file size that the loaded parts of a shared object need; nullopt if it is not one.
+// The dynamic linker does not check this: it dies of SIGBUS if the file is too short.
 std::optional<uint64_t> BytesNeeded(std::span<const std::byte> bytes) {
   Elf64_Ehdr header;
   if (bytes.size() < sizeof(header)) return std::nullopt;

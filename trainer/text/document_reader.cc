@@ -50,7 +50,7 @@ bool DocumentReader::ReadMore() {
   return *count > 0;
 }
 
-// Returns how much of the buffer is a piece; 0 means that it cannot be cut yet. The first
+// Returns the bytes of the buffer that are a piece; 0 means that it cannot be cut yet. The first
 // `searched` bytes contain no place to cut.
 size_t DocumentReader::FindCut(size_t searched) const {
   const bool is_rows = options_.is_rows[next_file_ - 1];

@@ -68,7 +68,7 @@ class Transport {
 
   // Progresses transfers without waiting. Returns whether any has progressed.
   virtual bool Progress() = 0;
-  // Returns how many requests are done so far.
+  // Returns the number of requests done so far.
   virtual uint64_t completions() const = 0;
   struct Limits {
     std::chrono::steady_clock::time_point deadline;
