@@ -12,8 +12,7 @@ namespace ddprun {
 // Returns whether ddprun wrote the entry `name` (relative to `folder`) and it is unchanged since.
 using IsOwnEntry = bool (*)(const std::string& folder, const std::string& name);
 
-// An IsOwnEntry for folders that AtomicFolder made: looks into the list that AtomicFolder left
-// there.
+// An IsOwnEntry for folders that AtomicFolder made: looks into the list that it left there.
 bool IsListed(const std::string& folder, const std::string& name);
 
 // Returns an error if the folder has an entry for which `is_own` is false.

@@ -1,4 +1,4 @@
-// The activity of one worker when a job hangs, from its flight recorder and /proc, and texts about
+// The activity of a worker when a job hangs, from its flight recorder and /proc, and texts about
 // it.
 #pragma once
 

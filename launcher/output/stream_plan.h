@@ -1,5 +1,4 @@
-// The destinations of the output of a node's workers. The agent makes these values from the
-// options.
+// The destinations of the output of a node's workers, which the agent takes from the options.
 #pragma once
 
 #include <string>

@@ -36,8 +36,7 @@ struct CheckpointTensor {
 // The state of one rank, or of all.
 struct TensorTable {
   std::map<std::string, CheckpointTensor> tensors = {};
-  // Maps names of tensors to the names under which they are stored, because both share memory
-  // (tied).
+  // Maps names of tied tensors to the names under which their shared memory is stored.
   std::map<std::string, std::string> aliases = {};
   std::map<std::string, int64_t> numbers = {};
 };
@@ -93,8 +92,7 @@ class Checkpoint {
   // name some of it.
   //
   // Throws Failure (Code::kStateDoesNotFit) on all ranks, which names what is missing, unknown to
-  // all, or of other shape or type. The owners may then have a part of the state and must be
-  // replaced.
+  // all, or of other shape or type. The owners may then have a part of the state: replace them.
   void Load(const VisitState& owners, const Exchange& exchange = {}) const;
 
  private:

@@ -203,8 +203,7 @@ class BackgroundSaver::Impl {
   std::deque<SaveOutcome> outcomes_;
   int64_t begun_ = 0;
 
-  // State of the running save. Except for stall_seconds_, only its thread uses it from Start()
-  // until done_.
+  // State of the running save. Only its thread uses it until done_, except stall_seconds_.
   bool saving_ = false;
   SaverClock::time_point begin_ = {};
   StateDict state_;

@@ -45,8 +45,7 @@ class HostBuffer {
   bool is_pinned_ = false;
 };
 
-// Any thread may call any method. The tensors must outlive this object; they are on the CPU or on
-// one device.
+// Any thread may call any method. Tensors outlive this object and are on the CPU or on one device.
 class ShardCopy {
  public:
   // Puts the bytes of the pieces into the buffer in the order of the file. Begins to copy device

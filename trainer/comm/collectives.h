@@ -24,8 +24,7 @@ class Collectives {
   // Sets the flight recorder's ticket of the next operation.
   virtual void UseTicket(uint64_t ticket) = 0;
 
-  // Reduces `data`, `count` elements on each rank, over all ranks. Every rank's `data` then holds
-  // the result.
+  // Reduces `data`, `count` elements on each rank, over all ranks; every `data` gets the result.
   virtual Status AllReduce(void* data,
                            size_t count,
                            DataType type,
@@ -40,8 +39,7 @@ class Collectives {
                            void* output,
                            size_t bytes,
                            Clock::time_point deadline) = 0;
-  // Reduces as AllReduce() does, but only `root` gets the result. On other ranks `data` does not
-  // change.
+  // Reduces as AllReduce() does, but only `root` gets the result; other `data` does not change.
   virtual Status Reduce(void* data,
                         size_t count,
                         DataType type,

@@ -21,8 +21,7 @@ struct ConnectedNodes {
 };
 
 // Exchanges the network addresses of all ranks through `store`. A collective of all ranks.
-// `generation` is HostProcessGroup::Options::generation. Call it only after the last fork, because
-// it loads UCX.
+// `generation` is HostProcessGroup::Options::generation. It loads UCX: call it after the last fork.
 Result<ConnectedNodes> ConnectNodes(const Environment& environment,
                                     const RankInfo& info,
                                     int generation,

@@ -33,8 +33,7 @@ class HostProcessGroup : public TensorCollectives {
     std::shared_ptr<FlightRecorder> recorder = {};  // records collectives; nullptr: none
     // The node of each rank (ConnectNodes). Empty: all ranks are on one node.
     std::vector<int> node_of_rank = {};
-    // The ranks' numbers in the job, for errors and the recorder. Empty: their numbers in this
-    // group.
+    // The ranks' numbers in the job, for errors and the recorder. Empty: as in this group.
     std::vector<int> names = {};
     GroupWire wire = {};
   };

@@ -108,8 +108,7 @@ OperationQueue::Function Announced(HostProcessGroupCore* core,
   };
 }
 
-// Returns the only tensor. It may be on a device, because messages from and for a device go through
-// the host.
+// Returns the only tensor. It may be on a device, because messages go through the host.
 const at::Tensor& OneOf(const std::vector<at::Tensor>& tensors) {
   return tensors.size() == 1 && OnDevice(tensors) ? tensors[0] : Single(tensors);
 }

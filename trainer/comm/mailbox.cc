@@ -37,8 +37,7 @@ Mailbox::Mailbox(SharedRegion& region, NodePlacement placement, GroupWire wire, 
   }
 }
 
-// Messages that are not received yet stay, because their receiver may come after this rank has
-// ended.
+// Unreceived messages stay, because their receiver may come after this rank has ended.
 Mailbox::~Mailbox() {
   wire_.Finish();
   const auto cancel = [this](const Transport::Handle& receive) {

@@ -25,16 +25,15 @@ class MultiNodeChain {
   Status AllReduce(std::span<std::byte* const> arrays, size_t bytes);
 
   // The rows of one rank of this node: one row of `bytes` bytes for each rank of the group,
-  // `stride` bytes apart from `begin` on. `result` receives the sum over all ranks of this rank's
-  // own row.
+  // `stride` bytes apart from `begin` on. `result` receives the sum of this rank's row over all
+  // ranks.
   struct Rows {
     const std::byte* begin = nullptr;
     size_t stride = 0;
     std::byte* result = nullptr;
   };
   Status ReduceScatter(std::span<const Rows> rows, size_t bytes);
-  // Returns whether ReduceScatter() carries less between the nodes than sending every rank's rows
-  // unsummed.
+  // Returns whether ReduceScatter() carries less between nodes than sending all rows unsummed.
   static bool PaysForReduceScatter(const NodePlacement& placement, DataType type);
 
  private:

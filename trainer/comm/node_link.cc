@@ -92,8 +92,7 @@ Status NodeLink::CompareHeaders() {
 
 Status NodeLink::Check(const NodeOperation& operation) {
   if (failed_) return *failed_;
-  // First looks for another node's report, because it names the cause; errors of messages here are
-  // its effects.
+  // First looks for another node's report: it names the cause of errors of messages here.
   for (const auto& witness : witnesses_) {
     const Handle& heard = witness->receive;
     if (!heard->done.load(std::memory_order_acquire) || !heard->status.ok()) continue;

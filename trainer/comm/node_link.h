@@ -72,8 +72,7 @@ class NodeLink {
   // Progresses running messages without waiting.
   void Progress() { wire_.transport->Progress(); }
 
-  // Reports `error` to the other nodes, and ends all running messages. The link is unusable
-  // afterwards.
+  // Reports `error` to the other nodes, and ends all running messages. The link is then unusable.
   void Fail(const Error& error);
 
  private:

@@ -39,8 +39,7 @@ class OperationQueue {
   void OnDone(Entry& entry, std::function<void(const Status&)> call);
   // Waits until the entry is done.
   void Wait(Entry& entry);
-  // Waits until all operations submitted before and `run` are done. This thread may run them
-  // itself.
+  // Waits until all earlier operations and `run` are done. This thread may run them itself.
   Status RunNow(Function run);
 
  private:

@@ -23,8 +23,7 @@ void ReduceArrays(DataType type,
 // The functions below reduce from node to node: each node adds its arrays to what earlier nodes
 // have accumulated. All steps together give the bits of ReduceArrays() on all arrays.
 //
-// Returns the bytes of an accumulated element. 16-bit floats are accumulated in fp32, other types
-// unchanged.
+// Returns the bytes of an accumulated element: 16-bit floats accumulate in fp32, others unchanged.
 size_t PartialSizeOf(DataType type);
 
 struct PartialReduction {

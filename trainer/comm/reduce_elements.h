@@ -22,8 +22,8 @@ namespace ddprun::trainer {
 // first-level cache.
 inline constexpr size_t kReduceBlock = 2048;
 
-// Load() converts a storage type to the type in which it is accumulated. 16-bit floats are plain
-// bits here.
+// Load() converts a storage type to the type that accumulates it. 16-bit floats are plain bits
+// here.
 struct Half {
   uint16_t bits;
 };

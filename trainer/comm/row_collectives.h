@@ -76,8 +76,7 @@ class RowCollectives : public Collectives, protected NodeMeeting {
                           const void* input,
                           Clock::time_point deadline,
                           std::optional<size_t> own_bytes = {});
-  // Copies the rows for this rank to `output`, if this rank takes: one row of each giver, one after
-  // the other.
+  // Copies the rows for this rank to `output`, if this rank takes: one row of each giver, in order.
   Status CopyRows(CollectiveKind kind,
                   RankRows rows,
                   const void* input,

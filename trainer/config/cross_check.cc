@@ -91,8 +91,7 @@ void FillDerivedDefaults(const Entries& entries, Config* config) {
 void CrossCheck(const Entries& entries, const Config& config, Problems* problems) {
   Checker checker(entries, config, problems);
   CheckRequired(checker);
-  // Without model.type, the other checks would report problems of a type that the user did not
-  // choose.
+  // Without model.type, other checks would report problems of a type that nobody chose.
   if (entries.Find("model.type") == nullptr) return;
   for (const auto part : {CheckScopes, CheckRun, CheckModel, CheckData, CheckLoss, CheckCheckpoints,
                           CheckFacts, CheckScheduler, CheckStrategy, CheckMetrics}) {

@@ -39,8 +39,7 @@ void RefuseCompressed(const std::string& path, std::span<const std::byte> bytes)
 // UTF-16, and for files with a zero byte in the first line.
 void RefuseOtherThanText(const std::string& path, std::string_view text);
 
-// Returns bytes of a file for a message: shortened, and without control characters that move a
-// cursor.
+// Returns bytes of a file for a message: shortened, and without control characters.
 std::string ShortenForMessage(std::string_view text);
 
 // Returns ""a", "b", ... (30 in all)". Each name is passed through ShortenForMessage().

@@ -21,8 +21,7 @@ struct Batch {
   at::Tensor targets;  // numbers [B, ...], classes int64 [B], or token ids int64 [B, L]
   // int64 [B, L], 1 for tokens and 0 for padding; undefined: no padding.
   at::Tensor attention_mask = {};
-  // int64 [B, L], which text of a pair a token belongs to; undefined: all tokens belong to the
-  // first.
+  // int64 [B, L], the text of a pair that each token belongs to; undefined: the first text.
   at::Tensor token_type_ids = {};
   int64_t samples = 0;  // B
   // Number of predictions in the mean loss: the samples, or the target tokens that count.
@@ -83,19 +82,16 @@ class Dataset {
   virtual std::vector<std::string> Files() const { return {}; }
   // Returns notes for people before training, such as how many rows were left out; a line each.
   virtual std::vector<std::string> Notes() const { return {}; }
-  // Returns files, text by name, that describe the inputs and outputs to users of the trained
-  // model.
+  // Returns files, text by name, that describe inputs and outputs to users of the trained model.
   virtual std::map<std::string, std::string> ModelFiles() const { return {}; }
-  // Returns whether making a batch costs less than passing it between threads. Loader then starts
-  // no thread.
+  // Returns whether making a batch costs less than passing it to a thread. Loader then starts none.
   virtual bool in_memory() const { return false; }
 };
 
 // Some samples of another data set, which must outlive this one.
 class DatasetPart final : public Dataset {
  public:
-  // Sample i is sample place(i) of `whole`. REQUIRES: `whole` has sample place(i) for every i below
-  // `size`.
+  // Sample i is sample place(i) of `whole`. REQUIRES: `whole` has it for every i below `size`.
   DatasetPart(const Dataset& whole, int64_t size, std::function<int64_t(int64_t)> place)
       : whole_(whole), size_(size), place_(std::move(place)) {}
 

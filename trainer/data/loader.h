@@ -18,8 +18,7 @@ namespace ddprun::trainer {
 struct LoaderOptions {
   int64_t batch_size = 8;  // samples; the last batch may be smaller
   bool drop_last = false;  // leave out a smaller last batch
-  // Number of batches prepared in advance, ready or in work. 0: no thread, as for a data set in
-  // memory.
+  // Number of batches prepared in advance, ready or in work. 0: no thread, for data in memory.
   int64_t prefetch = 2;
   int64_t threads = 1;  // that make batches; more than `prefetch` would be idle
   // The epoch of training batches (Dataset::GetVaried). nullopt: Dataset::Get.

@@ -35,8 +35,7 @@ struct Tokens {
 };
 
 // Rounds up the number of rows, because oneDNN makes a kernel for each new number, which takes as
-// long as a small product. The steps are 1/64 to 1/32 of the number, so that all kernels soon
-// exist.
+// long as a small product. The steps are 1/64 to 1/32 of the number, so that there are few kernels.
 int64_t RowsFor(int64_t tokens) {
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens)));
   const int64_t step = std::max<int64_t>(8, power / 32);

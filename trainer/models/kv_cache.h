@@ -1,5 +1,4 @@
-// The keys and values of the tokens that a language model has seen, so that the model computes each
-// once.
+// The keys and values of the tokens that a language model has seen, to compute each once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +10,7 @@
 
 namespace ddprun::trainer {
 
-// Shapes: B batch, H heads, L tokens, D width of a head. One thread at a time. Only without
-// gradients.
+// Shapes: B batch, H heads, L tokens, D width of a head. Only without gradients. One thread.
 class KeyValueCache {
  public:
   // Returns the number of tokens that every block has seen.
@@ -32,7 +30,7 @@ class KeyValueCache {
   void Advance(int64_t count) { length_ += count; }
 
  private:
-  // Copies `added` after the first length() places of `stored` along `dim`. `stored` grows if
+  // Copies `added` behind the first length() places of `stored` along `dim`; grows `stored` if
   // needed.
   at::Tensor Append(at::Tensor& stored, const at::Tensor& added, int64_t dim) const;
 

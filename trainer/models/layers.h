@@ -85,8 +85,7 @@ at::Tensor Attention(const at::Tensor& queries,
 // Returns the row of the last token of each text: [B * L, C] -> [B, C].
 at::Tensor LastTokenOfEach(const at::Tensor& x, int64_t texts);
 
-// Converts bfloat16 and float16 to float32, because losses are computed in it. Returns other types
-// unchanged.
+// Converts bfloat16 and float16 to float32, for losses. Returns other types unchanged.
 at::Tensor WidenToFloat(const at::Tensor& x);
 
 // Returns the mean cross-entropy over the targets that are not -100: scores [N, classes], targets

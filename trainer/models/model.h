@@ -110,8 +110,7 @@ class Model : public torch::nn::Module {
   at::Tensor AddSplit(const std::string& name, at::IntArrayRef sizes, int64_t dim, int64_t fused);
   // Registers a tensor that is saved but is no parameter, such as running means.
   at::Tensor AddBuffer(const std::string& dotted_name, const at::Tensor& value);
-  // Registers an existing tensor, unless the model has it already. It is trained if it requires
-  // gradients.
+  // Registers an existing tensor, unless the model has it. It is trained if it requires gradients.
   at::Tensor AdoptParameter(const std::string& dotted_name, const at::Tensor& value);
   // Adds name.weight, by default [out, in], and name.bias [out].
   Affine AddLinear(const std::string& name, int64_t in, int64_t out, const LinearOptions& how = {});

@@ -26,16 +26,14 @@ inline constexpr const char* kPickleIndexName = "pytorch_model.bin.index.json";
 // (safetensors, or of torch.save). Converts float16 and bfloat16. Returns the parameters that the
 // files lack, which keep their new values (Model::MayBeMissingInFile).
 //
-// Throws Failure, which lists all errors in one message: missing tensors, unknown tensors, and
-// other shapes.
+// Throws Failure, which lists all errors: missing tensors, unknown tensors, and other shapes.
 std::vector<std::string> LoadWeights(Model& model, const std::string& path);
 
 // Returns whether the path is a file or a checkpoint of a run, which have weights but do not
 // describe a model.
 bool HasOnlyWeights(const std::string& path);
 
-// Throws the errors of LoadWeights(), but reads only the headers of the files. `model` may be a
-// shape.
+// Throws the errors of LoadWeights(), but reads only headers of files. `model` may be a shape.
 void CheckWeights(const Model& model, const std::string& path);
 
 struct SaveOptions {

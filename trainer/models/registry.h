@@ -42,8 +42,7 @@ using ModelOptions = std::variant<MlpOptions,
 // Returns kType of the options, such as "gpt".
 std::string TypeOf(const ModelOptions& options);
 
-// Returns the tied head of models of this type (kType). Empty names mean that such models never
-// have one.
+// Returns the tied head of models of this type (kType). Empty names mean that they never have one.
 TiedHead TiedHeadOf(std::string_view type);
 
 // Returns the options that all transformers share; nullptr for other models. `Options`:

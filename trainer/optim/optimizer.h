@@ -38,8 +38,7 @@ struct ParameterGroup {
 };
 
 // Divides parameters into a group with weight decay and one without; leaves out an empty group. A
-// parameter has no decay if its name contains one of `no_decay` as a word, in letters of either
-// case.
+// parameter has no decay if its name contains one of `no_decay` as a word; case does not count.
 //
 // Dots, underscores, digits and capital letters separate words: "bn" is a word of "bn1.weight", not
 // of "subnet.weight". An entry may be several words in a row: "LayerNorm.weight", "downsample.1".

@@ -58,8 +58,7 @@ class Checkpointer {
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  // Adds a number to the state, equal on all ranks. It must outlive this object. Call it before
-  // restore().
+  // Adds a number to the state, equal on all ranks. It outlives this object. Call before restore().
   void track(const std::string& name, int64_t& number);
 
   // Loads the newest undamaged checkpoint, saved by any number of ranks, and returns its step; 0

@@ -25,13 +25,11 @@ struct GradientBucket {
   size_t index = 0;  // in the order of sending; 0 is the first
   bool last = false;
   // All gradients of the bucket, one after the other: 1-d, in memory of the group's
-  // allocateTensor(). When Start() is called it holds this rank's gradients, after the finish the
-  // result.
+  // allocateTensor(). At Start() it holds this rank's gradients, after the finish the result.
   at::Tensor flat;
   // Views of `flat`: one gradient for each parameter, in the parameter's shape.
   std::vector<at::Tensor> gradients = {};
-  // The numbers of the parameters. All ranks number parameters alike, for every layout of the
-  // buckets.
+  // The numbers of the parameters, equal on all ranks and for every layout of the buckets.
   std::vector<size_t> parameters = {};
 };
 

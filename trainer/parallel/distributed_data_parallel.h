@@ -10,8 +10,7 @@
 //   }
 //
 // Like torch.nn.parallel.DistributedDataParallel (torch 2.11) with gradient_as_bucket_view:
-// gradients are views of buckets, so replace a gradient's values, not the tensor, between backward
-// and step.
+// gradients are views of buckets, so replace their values, not the tensors, before step.
 #pragma once
 
 #include <functional>
@@ -95,8 +94,7 @@ class DistributedDataParallel {
   // divided by the number of all ranks. Collective.
   void join(const std::function<void()>& body) { sync_.Join(body); }
 
-  // Returns the result of options.tune_buckets, equal on all ranks; nullptr means that the search
-  // has not ended.
+  // Returns the result of options.tune_buckets, equal on all ranks; nullptr while the search runs.
   const trainer::BucketTuning* tuning() const { return sync_.reducer().tuning(); }
 
   // Returns the seconds that the last backward waited for communication.

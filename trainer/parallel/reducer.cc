@@ -101,8 +101,7 @@ void Reducer::Rejoin(int giver) {
   buckets_.DropGradients();
   readiness_.Forget();
   in_flight_ = false;
-  // A rank can be replaced only after the first synchronised backward, so each old rank knows an
-  // order.
+  // A rank is replaced only after the first synchronised backward, so each old rank knows an order.
   const bool known = rebuild_ == Rebuild::kDone;
   const std::vector<size_t> own = known ? order_ : OrderOfArrival(arrival_order_, order_.size());
   const std::vector<size_t> order = OrderOf(giver, own);
@@ -240,8 +239,7 @@ void Reducer::OnBackwardEnd() {
 }
 
 void Reducer::Finish(const Ready& update) {
-  // If the buckets are sent now, this small collective goes first, because the reducer waits for it
-  // here.
+  // This small collective goes before buckets that are sent now, because the reducer waits for it.
   const bool first = MayBeUnused() && !options_.SendsInBackward();
   if (first) FindUsed();
   LaunchReady();

@@ -44,8 +44,7 @@ class Reducer {
   // Lays out the buckets again if this is due; a collective then. Call it between two steps. With
   // Options::tune_limits it is due every few steps until the sizes are found.
   void RebuildIfDue();
-  // After ranks were replaced, drops the gradients and uses the layout of rank `giver`. A
-  // collective.
+  // After ranks were replaced, drops gradients and takes the layout of rank `giver`. A collective.
   void Rejoin(int giver);
   // Drops all gradients (as zero_grad does) and calls RebuildIfDue().
   void BeginStep();

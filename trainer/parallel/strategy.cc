@@ -85,7 +85,7 @@ BucketSizesReport ReportOf(const BucketTuning& tuning, int64_t step) {
   return report;
 }
 
-// Names the settings on which the bits of virtual ranks depend. Throws Failure if a saved run had
+// Names the settings that decide the bits of virtual ranks. Throws Failure if a saved run had
 // others.
 void NameVirtualRanks(int64_t ranks, StateVisitor& visitor) {
   visitor.Section("virtual_ranks.");
@@ -151,8 +151,7 @@ class DistributedDataParallel : public Strategy {
     learning_rate_ = inputs.learning_rate;
     averaged_gradients_ = averages_gradients();
     reducer().BeginStep();
-    // Between two averages of the parameters, ranks do not wait for each other, so buffers are not
-    // copied.
+    // Ranks do not wait for each other between averages of parameters, so buffers are not copied.
     if (averaged_gradients_ || averager_->averaged()) sync_->SyncBuffers();
     if (virtual_ != nullptr) return RunVirtualRanks(inputs);
     const size_t count = inputs.micro_batches.size();

@@ -73,8 +73,7 @@ struct Shard {
 // Returns the shards in the order of the units and their parameters.
 std::vector<Shard> ShardsOf(std::span<const ShardedUnit> units);
 
-// Divides the parameters into units: neighbours in the list, until a unit has `bytes` or the type
-// changes.
+// Divides parameters into units: neighbours in the list, until one has `bytes` or the type changes.
 std::vector<std::vector<NamedParameter>> UnitsOf(std::span<const NamedParameter> parameters,
                                                  int64_t bytes);
 

@@ -11,8 +11,7 @@
 
 namespace ddprun::trainer {
 
-// Raise it with every change of a type in plugin.h, or in a header of trainer/data that plugin.h
-// includes.
+// Raise it with every change of a type in plugin.h or in a header of ddprun that it includes.
 constexpr uint32_t kPluginAbi = 4;
 
 // The bytes by which the descriptor is found, because they occur nowhere else in the file. The

@@ -27,8 +27,7 @@ struct WrittenSteps {
 // unfinished last line. Reads only the end of the file.
 Result<WrittenSteps> CutLastLine(const std::string& path);
 
-// Returns when the last line of the file at `path` was written (Unix time); 0 means that there is
-// none.
+// Returns the Unix time of the last line of the file at `path`; 0 means that there is none.
 double LastWriteTime(const std::string& path);
 
 class MetricsFile final : public Observer {

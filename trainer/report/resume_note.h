@@ -25,8 +25,7 @@ class ResumeNote : public Observer {
   void OnCheckpoint(const CheckpointReport& report, ReportTime /*now*/) override {
     if (report.error.empty()) leave_(command_);
   }
-  // Only a failed run needs the command: a stopped run has already shown it, and a finished run is
-  // complete.
+  // Only a failed run needs the command: a stopped run has shown it, and a finished run needs none.
   void OnEnd(const RunEnd& end, ReportTime /*now*/) override {
     if (end.reason != "failed") leave_("");
   }

@@ -39,8 +39,7 @@ class TimeLedger final : public Observer {
   };
 
   void Write(int64_t step, const Seconds& spent, ReportTime now);
-  // Returns the seconds outside the fields of Seconds: starts, repeated steps, and the time between
-  // starts.
+  // Returns the seconds outside the fields of Seconds: starts, repeated steps, and between starts.
   double LostSeconds(const Seconds& spent, double wall) const;
 
   const std::string path_;

@@ -63,8 +63,7 @@ std::vector<int64_t> Integers(const Value* tuple) {
   return numbers;
 }
 
-// A stack machine that runs the pickle. It owns all values, because they may refer to each other in
-// cycles.
+// A stack machine that runs the pickle. It owns all values, because they may form cycles.
 class Machine {
  public:
   explicit Machine(std::string_view bytes) : rest_(bytes) {}

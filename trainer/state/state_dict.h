@@ -27,8 +27,8 @@ struct StateSlice {
   bool flat = false;
 };
 
-// The place of a tensor with the shape of this rank's part of a parameter (also its moments) in the
-// whole.
+// The place in the whole of a tensor shaped like this rank's part of a parameter (also its
+// moments).
 struct StatePart {
   StateSlice slice = {};
   int64_t dimension = 0;  // of the local tensor: indices [begin, begin + length)
