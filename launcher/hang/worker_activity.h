@@ -1,5 +1,4 @@
-// The activity of a worker when a job hangs, from its flight recorder and /proc, and texts about
-// it.
+// The activity of a worker when a job hangs, from its flight recorder and /proc, and its texts.
 #pragma once
 
 #include <sys/types.h>

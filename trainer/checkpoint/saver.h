@@ -84,8 +84,7 @@ class BackgroundSaver {
   std::optional<SaveOutcome> Poll();
   // Waits for the running save, then returns Poll().
   std::optional<SaveOutcome> Finish();
-  // Stops waiting for other ranks, because one of them is lost: the running save ends with an
-  // error.
+  // Stops waiting for other ranks, because one is lost: the running save ends with an error.
   void Abandon();
 
   // Allocates the memory for copies of this rank's part of `state` now, in the background, instead

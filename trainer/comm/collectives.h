@@ -60,9 +60,8 @@ class Collectives {
                           void* output,
                           size_t bytes,
                           Clock::time_point deadline) = 0;
-  // Exchanges parts as AllToAll() does, but of different sizes, packed in rank order. If a rank
-  // sends another size than the receiver expects, the receiver gets an error and its `output` is
-  // undefined.
+  // Exchanges parts as AllToAll() does, but of different sizes, packed in rank order. A receiver
+  // that expects another size gets an error, and its `output` is undefined.
   virtual Status AllToAllV(const void* input,
                            std::span<const size_t> send_bytes,
                            void* output,

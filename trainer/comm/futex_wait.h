@@ -29,8 +29,7 @@ bool WaitUntilReached(std::atomic<uint32_t>& word,
                       uint32_t target,
                       const WaitLimits& limits);
 
-// Sets `word` to `value` and wakes all sleepers. The store is visible before this thread's later
-// reads.
+// Sets `word` to `value` and wakes all sleepers. Later reads of this thread come after the store.
 void AdvanceAndWake(std::atomic<uint32_t>& word, std::atomic<uint32_t>& sleepers, uint32_t value);
 
 inline bool HasReached(uint32_t value, uint32_t target) {

@@ -41,8 +41,7 @@ class NodePlacement {
     std::vector<int> locals;
   };
   const std::vector<Leg>& legs() const { return legs_; }
-  // Returns the nodes in the order in which they get the result, from the last leg's to the
-  // first's.
+  // Returns the nodes in the order in which they get the result, from the last leg to the first.
   const std::vector<int>& way_back() const { return way_back_; }
 
  private:

@@ -1,6 +1,5 @@
 // Runs operations in the background, one after the other, in the order of Submit(). A thread that
-// waits for an operation runs due operations itself, because this costs less than waking another
-// thread.
+// waits for an operation runs due operations itself, which costs less than waking another.
 #pragma once
 
 #include <atomic>

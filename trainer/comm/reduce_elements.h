@@ -22,8 +22,7 @@ namespace ddprun::trainer {
 // first-level cache.
 inline constexpr size_t kReduceBlock = 2048;
 
-// Load() converts a storage type to the type that accumulates it. 16-bit floats are plain bits
-// here.
+// Load() converts a storage type to the type that accumulates it. 16-bit floats are plain bits.
 struct Half {
   uint16_t bits;
 };

@@ -56,9 +56,8 @@ Failure UnknownLabel(const std::string& where,
 
 // Copies from mapped files that may shrink.
 
-// Copies mapped memory as memcpy() does. Returns false if the file has become shorter than the
-// requested range (the kernel then raises SIGBUS) or cannot be read; `to` may then hold a part of
-// it.
+// Copies mapped memory as memcpy() does. Returns false if the file has become shorter (the kernel
+// then raises SIGBUS) or cannot be read; `to` may then hold a part of it.
 //
 // Any thread, as long as it does not block SIGBUS. The first call installs a handler, which passes
 // a SIGBUS from elsewhere to the previous handler.

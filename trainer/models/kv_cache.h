@@ -30,8 +30,7 @@ class KeyValueCache {
   void Advance(int64_t count) { length_ += count; }
 
  private:
-  // Copies `added` behind the first length() places of `stored` along `dim`; grows `stored` if
-  // needed.
+  // Copies `added` behind the first length() places of `stored` along `dim`; may grow `stored`.
   at::Tensor Append(at::Tensor& stored, const at::Tensor& added, int64_t dim) const;
 
   int64_t length_ = 0;

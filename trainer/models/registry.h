@@ -77,9 +77,8 @@ class ParametersOn {
   ParametersOn& operator=(const ParametersOn&) = delete;
 };
 
-// Makes a model. If `initialize` is false, does not initialize its weights, because ranks receive
-// them by broadcast or from a file. Draws weights on the CPU for any device. Throws Failure for
-// wrong sizes.
+// Makes a model. If `initialize` is false, leaves its weights to a broadcast or a file. Draws
+// weights on the CPU for any device. Throws Failure for wrong sizes.
 std::shared_ptr<Model> MakeModel(const ModelOptions& options,
                                  const LossOptions& loss = {},
                                  bool initialize = true,

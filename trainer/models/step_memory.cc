@@ -263,8 +263,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const ResNetOptions& model,
                        static_cast<double>(model.image[1]) / shrunk *
                        static_cast<double>(model.image[2]) / shrunk * s.number;
     const double bytes = static_cast<double>(weight.nbytes());
-    // The outputs of the convolution and the ReLU after the normalization; for the stem, also of
-    // pooling.
+    // The outputs of the convolution and of the ReLU; for the stem, also of pooling.
     const bool past = parameter.key().find("downsample") != std::string::npos;
     const bool begins = !stem && parameter.key().ends_with(".conv1.weight");
     stages.push_back({.saved = past   ? out

@@ -55,8 +55,7 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   // Does one step with the present gradients, without recording an autograd graph. If the learning
-  // rate is on the parameters' device, reads it there as float32, because fused kernels accept no
-  // other type.
+  // rate is on the parameters' device, reads it there as float32, as fused kernels need.
   void Step(const DeviceScalar& learning_rate);
   // Does one step for some of the parameters. One step may be divided into calls with different
   // parameters, in any order.

@@ -1,5 +1,4 @@
-// Checkpoints for your own program, saved while it trains, so that it can stop and resume at any
-// time:
+// Checkpoints for your own program, saved while it trains, so that it can stop and resume:
 //
 //   ddprun::install_stop_handler();
 //   ddprun::Checkpointer checkpoints(net.module(), optimizer, group);

@@ -43,8 +43,7 @@ class DistributedDataParallel {
  public:
   // A collective. Checks that all ranks have equal models and copies rank 0's parameters and
   // buffers to all ranks. Throws Failure, which names the first tensor that differs. Freeze
-  // parameters before this call, not later. `mesh`: a process group, or two, one of them for host
-  // tensors.
+  // parameters before this call. `mesh`: a process group, or two, one for host tensors.
   DistributedDataParallel(std::shared_ptr<Module> module,
                           const trainer::Mesh& mesh,
                           const DistributedDataParallelOptions& options = {})
@@ -101,9 +100,8 @@ class DistributedDataParallel {
   double exposed_seconds() const { return sync_.reducer().exposed_seconds(); }
 
  private:
-  // Collects the tensors of a forward's output: a tensor, or a tuple, pair or vector of outputs.
-  // Other types are not searched; for them, unused parameters are found only when backward has
-  // ended.
+  // Collects the tensors of a forward's output: a tensor, or a tuple, pair or vector of outputs. In
+  // other types, unused parameters are found only when backward has ended.
   static void Collect(const at::Tensor& tensor, std::vector<at::Tensor>& out) {
     out.push_back(tensor);
   }

@@ -6,8 +6,7 @@
 // their unit is freed, they have no memory.
 //
 // If all ranks are on one node and on the CPU, nothing is gathered: each rank reads the others'
-// parts in place, and the ranks only wait for each other before forward. Nothing may then write to
-// parameters.
+// parts in place, and ranks only wait for each other before forward. Parameters are then read-only.
 #pragma once
 
 #include <ATen/core/Tensor.h>

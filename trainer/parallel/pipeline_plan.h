@@ -32,8 +32,7 @@ using ScheduleActions = PipelineActions (*)(int stage, int stages, int micro_bat
 
 // GPipe: all forwards, then all backwards. Keeps the activations of all micro-batches.
 PipelineActions GpipeActions(int stage, int stages, int micro_batches);
-// 1F1B: backward as soon as possible. Stage s keeps activations of at most stages - s
-// micro-batches.
+// 1F1B: backward as soon as possible. Stage s keeps at most stages - s micro-batches.
 PipelineActions OneForwardOneBackwardActions(int stage, int stages, int micro_batches);
 // Computes one micro-batch after the other, forward and backward: one stage works at a time.
 PipelineActions OneByOneActions(int stage, int stages, int micro_batches);

@@ -85,8 +85,7 @@ BucketSizesReport ReportOf(const BucketTuning& tuning, int64_t step) {
   return report;
 }
 
-// Names the settings that decide the bits of virtual ranks. Throws Failure if a saved run had
-// others.
+// Names the settings that decide the bits of virtual ranks. Throws Failure if a save has others.
 void NameVirtualRanks(int64_t ranks, StateVisitor& visitor) {
   visitor.Section("virtual_ranks.");
   const auto name = [&](const char* what, int64_t here) {

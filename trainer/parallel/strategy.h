@@ -77,8 +77,7 @@ class Strategy {
   virtual bool averages_gradients() const { return true; }
   // Returns whether all ranks have waited for each other in the last step.
   virtual bool ranks_met() const { return true; }
-  // Reports results of the first `step` steps, such as bucket sizes, to observers, once. Rank 0
-  // only.
+  // Reports results of the first `step` steps, such as bucket sizes, once. Call it on rank 0.
   virtual void Report(const Observers& /*observers*/, int64_t /*step*/) {}
   // Names, between two steps, all state on which later steps depend, with the prefixes "model.",
   // "optimizer.", "hook." and "averager.". A checkpoint may be loaded before the first step, on all
@@ -113,8 +112,7 @@ struct DataParallelOptions {
   // % n of them. Not together with a comm_hook, averaging, or buffers that differ between ranks.
   int64_t virtual_ranks = 0;
   // If not nullptr, this rank updates only these parameters of the model, and the optimizer has
-  // only them (MakeZero). Not together with averaging, or with updates before all gradients are
-  // there.
+  // only them (MakeZero). Excludes averaging, and updates before all gradients are there.
   std::shared_ptr<ShardedUpdate> shards = {};
 };
 

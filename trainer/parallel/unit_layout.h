@@ -2,8 +2,7 @@
 //
 // The parameters follow each other. Each begins at a multiple of kNormBlock elements, and all parts
 // have equally many such blocks. So a collective can use the flat tensor as it is, parts end at
-// borders of blocks, as norms need (compute/norm.h), and the layout follows from the parameters
-// alone.
+// borders of blocks, as norms need (compute/norm.h), and parameters alone decide the layout.
 #pragma once
 
 #include <ATen/core/Tensor.h>

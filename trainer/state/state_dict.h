@@ -27,8 +27,7 @@ struct StateSlice {
   bool flat = false;
 };
 
-// The place in the whole of a tensor shaped like this rank's part of a parameter (also its
-// moments).
+// The place in the whole of this rank's part of a parameter, and of its moments.
 struct StatePart {
   StateSlice slice = {};
   int64_t dimension = 0;  // of the local tensor: indices [begin, begin + length)

@@ -34,8 +34,7 @@ struct PickledState {
 };
 
 // Throws nothing. An error says what is wrong ("it ends in the middle") but not in which file: it
-// has only `what`, maybe a `hint`. All values fit int64_t; views are not compared with their
-// storages.
+// has only `what`, maybe a `hint`. All values fit int64_t; views may exceed their storages.
 Result<PickledState> ReadPickledState(std::string_view bytes);
 
 // Returns a dict of the values under their full names, as Python's pickle protocol 2.

@@ -13,8 +13,7 @@
 namespace ddprun::trainer {
 
 // Error::what has only the reason ("Permission denied", "its gzip data is cut off at byte 4096"),
-// because the caller adds the file's name. Error::hint says what to do in special cases. Not
-// thread-safe.
+// because the caller adds the file's name. Error::hint is for special cases. Not thread-safe.
 class FileStream {
  public:
   // Opens a file. Never waits, not even for a pipe, because only regular files are allowed.

@@ -58,8 +58,7 @@ class Tokenizer {
 // and added_tokens.json count as in `transformers`.
 //
 // Throws Failure if there is no such file, if a file is broken, or if it needs an unsupported
-// feature, which the message names. So no text is ever tokenized differently from the model's
-// training.
+// feature, which the message names. So text is tokenized as in the model's training.
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& folder);
 
 // Returns whether the folder has a file with which LoadTokenizer() begins. LoadTokenizer() may
