@@ -13,6 +13,7 @@
 #include "launcher/commands.h"
 #include "launcher/process/program_output.h"
 #include "launcher/sweep/sweep_plan.h"
+#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 

@@ -119,15 +119,15 @@ void CheckPairData(Checker& check) {
 
 void CheckImageData(Checker& check) {
   const DataConfig& data = check.config.data;
-  const auto check = [&](std::string_view path, size_t size) {
+  const auto check_size = [&](std::string_view path, size_t size) {
     if (size == 0 || size == 1 || size == 3) return;
     check.Conflict(
         path,
         "Images have one channel or three, and this list is for " + std::to_string(size) + ":",
         "Give one number for all channels, or one for each.");
   };
-  check("data.image_mean", data.image_mean.size());
-  check("data.image_std", data.image_std.size());
+  check_size("data.image_mean", data.image_mean.size());
+  check_size("data.image_std", data.image_std.size());
   if (data.random_resized_crop && data.image_size == 0) {
     check.Missing("data.image_size", "data.random_resized_crop");
   }

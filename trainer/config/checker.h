@@ -15,8 +15,8 @@ namespace ddprun::trainer {
 // The config as a check sees it, and the errors that it can report.
 class Checker {
  public:
-  Checker(const Entries& entries, const Config& config, Problems* problems)
-      : entries(entries), config(config), problems_(problems) {}
+  Checker(const Entries& written, const Config& with_defaults, Problems* problems)
+      : entries(written), config(with_defaults), problems_(problems) {}
 
   const Entries& entries;  // the keys that the user has written
   const Config& config;    // with all defaults
