@@ -121,7 +121,9 @@ class BackgroundSaver::Impl {
  private:
   void Prepare(SaveRequest request) {
     if (!IsWord(request.attempt)) {
-      throw Failure(SaveError(request.step, "Its attempt \"" + request.attempt + "\" is no word."));
+      throw Failure(SaveError(request.step,
+                              "The attempt \"" + request.attempt +
+                                  "\" is not a valid name: use letters, digits, \"-\" and \"_\"."));
     }
     writing_.options = options_;
     writing_.request = std::move(request);

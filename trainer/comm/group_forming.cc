@@ -25,7 +25,9 @@ Error BadRanks(int rank, const std::string& what) {
   return Error{.title = "BAD GROUP",
                .where = "rank " + std::to_string(rank),
                .what = what,
-               .hint = "Every rank of the new group must give the same list, itself in it.",
+               .hint =
+                   "Every rank of the new group must give the same list, and its own rank must be "
+                   "in the list.",
                .page = "bad-group"};
 }
 

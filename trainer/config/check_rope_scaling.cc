@@ -62,7 +62,7 @@ std::string ProblemOf(const json& scaling) {
   }
   for (const auto& [key, value] : scaling.items()) {
     if (key == "type" || key == "rope_type" || std::ranges::count(type->numbers, key) > 0) continue;
-    return Quoted(key) + " is nothing that " + Quoted(type->name) + " takes";
+    return Quoted(key) + " is not an option of " + Quoted(type->name);
   }
   if (type->name == "llama3" && scaling.at("high_freq_factor") <= scaling.at("low_freq_factor")) {
     return "\"high_freq_factor\" is not above \"low_freq_factor\"";

@@ -63,8 +63,10 @@ void CheckPipeline(Checker& check) {
        {"strategy.pipeline_schedule", "strategy.pipeline_micro_batches",
         "strategy.layers_per_stage"}) {
     if (IsDefault(GetKey(path), check.config)) continue;
-    check.Conflict(path, "strategy.type \"zero1\" has stages where it is told how many:",
-                   "Set strategy.pipeline_parallel_size, or remove the key.");
+    check.Conflict(
+        path,
+        "strategy.type \"zero1\" has pipeline stages only with strategy.pipeline_parallel_size:",
+        "Set strategy.pipeline_parallel_size, or remove the key.");
   }
 }
 

@@ -115,7 +115,8 @@ Error NothingMatches(std::string_view pattern) {
                            fs::absolute(folder).string() + ".",
                        "Create it, or correct the path in the config.");
   }
-  return MissingFile("No file matches \"" + std::string(pattern) + "\". I looked in " +
+  return MissingFile("No file matches \"" + std::string(pattern) +
+                         "\". ddprun searched the folder " +
                          fs::absolute(folder).lexically_normal().string() + ", which has " +
                          std::to_string(Entries(folder).size()) + " entries.",
                      "* does not match across folders; ** does.");

@@ -90,8 +90,9 @@ FindSlots SlotsFor(torch::optim::Optimizer& optimizer) {
   if (dynamic_cast<SGD*>(&optimizer) != nullptr) return Find<SGDParamState>;
   if (dynamic_cast<RMSprop*>(&optimizer) != nullptr) return Find<RMSpropParamState>;
   if (dynamic_cast<Adagrad*>(&optimizer) != nullptr) return Find<AdagradParamState>;
-  throw Unsupported("The optimizer is none of torch::optim's Adam, AdamW, SGD, RMSprop, Adagrad.",
-                    "Take one of those, or save the state with trainer/checkpoint/saver.h.");
+  throw Unsupported(
+      "The optimizer is none of torch::optim's Adam, AdamW, SGD, RMSprop, Adagrad.",
+      "Use one of these optimizers, or save the state with trainer/checkpoint/saver.h.");
 }
 
 }  // namespace

@@ -150,9 +150,10 @@ void Reducer::OnGradient(size_t index) {
   if (host_ != nullptr) host_->CheckRanks();
   const std::lock_guard lock(mutex_);
   if (!expected_) {
-    ThrowBadGradient(index, "got a gradient that would not be averaged: no forward came before",
-                     "Call the wrapped model, not its module, once before every backward; add up "
-                     "several losses for\none backward. What is not to be averaged: no_sync().");
+    ThrowBadGradient(
+        index, "got a gradient that would not be averaged: no forward came before",
+        "Call the wrapped model, not its module, once before every backward; add up "
+        "several losses for\none backward. Use no_sync() for gradients that must not be averaged.");
   }
   TakeGradient(index);
   const bool complete = readiness_.NoteGradient(index);

@@ -117,8 +117,8 @@ void CheckFile(const std::string& path) {
   const size_t head = offsetof(PluginDescriptor, ddprun);
   if (found.size() < head) {
     throw UnusablePlugin(path,
-                         "is a shared object, but no plugin: DDPRUN_PLUGIN stands nowhere "
-                         "in it.",
+                         "is a shared object, but no plugin: its source does not use "
+                         "the macro DDPRUN_PLUGIN.",
                          kHowToBuild);
   }
   std::memcpy(&descriptor, found.data(), std::min(found.size(), sizeof(descriptor)));
@@ -196,8 +196,8 @@ Failure PluginError(const std::string& path, const std::string& what) {
   return Failure(Error{.title = "ERROR IN THE PLUGIN",
                        .where = path,
                        .what = what,
-                       .hint = "The error is in the plugin's code or in what it was given; "
-                               "docs/plugins.md says what is asked of it.",
+                       .hint = "The error is in the plugin's code or in its input. "
+                               "docs/plugins.md describes what a plugin must do.",
                        .page = "error-in-the-plugin"});
 }
 
