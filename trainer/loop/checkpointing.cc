@@ -124,15 +124,15 @@ void Checkpointing::Begin(int64_t step,
                                    .finite = std::move(parameters)});
 }
 
-void Checkpointing::BeforeBackward() {
+void Checkpointing::BeforeStep(const Step& step) {
   if (saver_ == nullptr) return;
-  if (job_.config.strategy.optimizer_in_backward) return BeforeUpdate();
+  if (job_.config.strategy.optimizer_in_backward) return BeforeUpdate(step);
   if (changed_in_backward_.empty()) return;
   saver_->WaitForCopyOf(changed_in_backward_);
   changed_in_backward_.clear();
 }
 
-void Checkpointing::BeforeUpdate() {
+void Checkpointing::BeforeUpdate(const Step& /*step*/) {
   if (saver_ != nullptr) saver_->WaitForCopy();
 }
 

@@ -10,6 +10,7 @@
 #include "trainer/checkpoint/saver.h"
 #include "trainer/loop/job.h"
 #include "trainer/loop/step_boundary.h"
+#include "trainer/loop/step_part.h"
 #include "trainer/models/model.h"
 #include "trainer/report/observer.h"
 #include "trainer/state/state_dict.h"
@@ -24,7 +25,7 @@ struct CheckpointPlace {
 };
 
 // One thread. All ranks call the same methods.
-class Checkpointing {
+class Checkpointing final : public StepPart {
  public:
   Checkpointing(const Job& job, const StepPlan& plan);
   ~Checkpointing();
@@ -45,8 +46,8 @@ class Checkpointing {
   // `evaluation_due`: of RunText.
   void Begin(int64_t step, const VisitState& owners, const Model& model, bool evaluation_due);
   // Before the parts of a step that change the state: buffers and what hooks keep, then all of it.
-  void BeforeBackward();
-  void BeforeUpdate();
+  void BeforeStep(const Step& step) override;
+  void BeforeUpdate(const Step& step) override;
   // Whether the state after `step` is saved, or its save has begun; the run may go on from it.
   bool has_begun(int64_t step) const { return begun_.step == step && !begun_.lost; }
   // Whether the save of the state after `step` was given up, because a rank was lost.

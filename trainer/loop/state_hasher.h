@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/loop/step_part.h"
 #include "trainer/models/model.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/report/observer.h"
@@ -13,9 +14,12 @@
 namespace ddprun::trainer {
 
 // One thread. `model` must outlive it.
-class StateHasher {
+class StateHasher final : public StepPart {
  public:
   StateHasher(const Model& model, const Mesh& mesh);
+
+  void AfterGradients(const Step& step) override { HashGradients(step.strategy.Gradients()); }
+  void AfterUpdate(const Step& step) override { HashWeights(step.number, step.observers); }
 
   // Within a step: averaged, not yet clipped, as Strategy::Gradients() gives them.
   void HashGradients(std::span<const at::Tensor> gradients);

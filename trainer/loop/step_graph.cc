@@ -12,7 +12,6 @@
 
 #include "base/last_words.h"
 #include "trainer/config/facts.h"
-#include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {
 
@@ -151,36 +150,26 @@ void StepGraph::Say(const std::string& text) const {
   if (mesh_.world.rank == 0) log_.Info("CUDA graph: " + text);
 }
 
-// The step as one launch; false: it is to be queued as always.
-bool Trainer::LaunchStep(const Batch& batch, double total_predictions, StepResult& result) {
-  if (!graph_->Takes(batch, total_predictions, run_.step + 1)) return false;
-  run_.NoteProgress();
-  const double max_norm = run_.job.config.training.max_grad_norm;
-  const auto step = [&](const Batch& recorded, const DeviceScalar& learning_rate) {
+StepGraph::Step StepToRecord(
+    const Step& step,
+    double max_grad_norm,
+    std::function<at::Tensor(Model& model, const Batch& batch, StepSums& sums)> loss) {
+  return [step, max_grad_norm, loss = std::move(loss)](const Batch& recorded,
+                                                       const DeviceScalar& learning_rate) {
     StepSums sums;
-    const auto loss = [&](Model& model, const Batch& given, size_t /*index*/) {
-      return WeightedLoss(model, given, total_predictions, sums);
+    const auto own = [&](Model& model, const Batch& batch, size_t /*index*/) {
+      return loss(model, batch, sums);
     };
-    run_.strategy->ForwardBackward({.step = run_.step + 1,
-                                    .learning_rate = learning_rate,
-                                    .micro_batches = {&recorded, 1},
-                                    .loss = loss});
+    step.strategy.ForwardBackward({.step = step.number,
+                                   .learning_rate = learning_rate,
+                                   .micro_batches = {&recorded, 1},
+                                   .loss = own});
     DeviceScalar norm;
-    if (max_norm > 0) norm = run_.strategy->ClipGradients(max_norm);
-    run_.strategy->Step();
-    if (max_norm == 0) norm = run_.strategy->GradientNorm();
+    if (max_grad_norm > 0) norm = step.strategy.ClipGradients(max_grad_norm);
+    step.strategy.Step();
+    if (max_grad_norm == 0) norm = step.strategy.GradientNorm();
     return StepGraph::Results{.loss = sums.loss, .grad_norm = norm};
   };
-  // What reaches into the step from outside, and what the host sets, comes before all of it.
-  checkpoints_.BeforeBackward();
-  checkpoints_.BeforeUpdate();
-  SeedGenerators(run_.mesh.device, MicroBatchSeed(run_.job.config, LogicalRankAt(run_.ranks, 0),
-                                                  run_.step, /*micro_batch=*/0));
-  const auto launched = graph_->Launch(batch, result.report.learning_rate, step);
-  if (!launched) return false;
-  result.sums[0] = {launched->loss, batch.samples, batch.predictions};
-  if (max_norm > 0 || reports_.IsReported(run_.step + 1)) result.grad_norm = launched->grad_norm;
-  return true;
 }
 
 }  // namespace ddprun::trainer

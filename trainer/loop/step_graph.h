@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "trainer/compute/device.h"
 #include "trainer/loop/job.h"
+#include "trainer/loop/step_part.h"
+#include "trainer/loop/step_reports.h"
 #include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
@@ -65,5 +67,11 @@ class StepGraph {
   // After what it uses: it goes first.
   std::unique_ptr<DeviceGraph> graph_;
 };
+
+// Returns forward, backward and update of a step, for StepGraph::Launch(). 0: no clipping.
+StepGraph::Step StepToRecord(
+    const Step& step,
+    double max_grad_norm,
+    std::function<at::Tensor(Model& model, const Batch& batch, StepSums& sums)> loss);
 
 }  // namespace ddprun::trainer

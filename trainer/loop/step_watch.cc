@@ -5,18 +5,27 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include "trainer/config/facts.h"
-#include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {
 
-void StepWatch::Begin(const Model& model, size_t micro_batches, size_t parts) {
+// Returns 0 if the step cannot or need not be given up. The first step may take any time.
+size_t StepWatch::PartsOf(const RunState& run, size_t micro_batches) const {
+  if (!asks() || !run.strategy->averages_gradients()) return 0;
+  if (!run.starting && !next_) return 0;
+  if (!ObstacleTo("giving up a step", run.job.config).empty()) return 0;
+  // Processes may have different numbers of virtual ranks.
+  const int64_t least = run.ranks.count / run.mesh.data.size;
+  return micro_batches / static_cast<size_t>(run.ranks.own.size()) * static_cast<size_t>(least);
+}
+
+void StepWatch::Begin(const RunState& run, size_t micro_batches) {
   began_ = Clock::now();
   micro_batches_ = micro_batches;
-  parts_ = parts;
+  parts_ = PartsOf(run, micro_batches);
   done_ = 0;
   buffers_.clear();
-  if (parts == 0) return;
-  for (const at::Tensor& buffer : model.buffers()) buffers_.push_back(buffer.clone());
+  if (parts_ == 0) return;
+  for (const at::Tensor& buffer : run.model->buffers()) buffers_.push_back(buffer.clone());
 }
 
 void StepWatch::BeforeMicroBatch(const Mesh& mesh, double save_seconds) {
@@ -40,16 +49,6 @@ void StepWatch::GiveUp(const Model& model) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor> buffers = model.buffers();
   for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(buffers_[i]);
-}
-
-// Alike on all ranks. How long the first step takes nobody knows.
-size_t Trainer::WatchedParts(size_t micro_batches) const {
-  if (!watch_.asks() || !run_.strategy->averages_gradients()) return 0;
-  if (!run_.starting && !watch_.next()) return 0;
-  if (!ObstacleTo("giving up a step", run_.job.config).empty()) return 0;
-  // Processes may have different numbers of virtual ranks.
-  const int64_t least = run_.ranks.count / run_.mesh.data.size;
-  return micro_batches / static_cast<size_t>(run_.ranks.own.size()) * static_cast<size_t>(least);
 }
 
 }  // namespace ddprun::trainer

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/loop/run_state.h"
 #include "trainer/loop/step_boundary.h"
 #include "trainer/models/model.h"
 #include "trainer/parallel/mesh.h"
@@ -28,9 +29,9 @@ class StepWatch {
   void Ask(std::function<StopGrace()> asked) { asked_ = std::move(asked); }
   bool asks() const { return asked_ != nullptr; }
 
-  // A step of so many micro-batches on this rank begins. Between `parts` of them, as many on all
-  // ranks and no more than there are micro-batches, ranks ask each other; 0: they do not.
-  void Begin(const Model& model, size_t micro_batches, size_t parts);
+  // A step of so many micro-batches on this rank begins. If it may be given up, ranks ask each
+  // other between equally many parts of it on all ranks.
+  void Begin(const RunState& run, size_t micro_batches);
   // Throws StepGivenUp. `save_seconds`: of IsTooLate.
   void BeforeMicroBatch(const Mesh& mesh, double save_seconds);
   // Buffers of the model, which forward changes, become what they were when the step began.
@@ -51,6 +52,7 @@ class StepWatch {
   bool next() const { return next_; }
 
  private:
+  size_t PartsOf(const RunState& run, size_t micro_batches) const;
   using Clock = std::chrono::steady_clock;
   double Seconds() const { return std::chrono::duration<double>(Clock::now() - began_).count(); }
 

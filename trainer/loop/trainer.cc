@@ -69,7 +69,7 @@ void Trainer::Build(bool joins) {
     scaler_.emplace(
         LossScaler::Options{training.init_loss_scale, training.loss_scale_growth_interval});
   }
-  if (run_.job.config.report.state_hashes) hasher_.emplace(*run_.model, run_.mesh);
+  if (run_.job.config.report.state_hashes) AddPart(hasher_.emplace(*run_.model, run_.mesh));
   // Weights have often moved meanwhile: to other ranks, or to memory that ranks share.
   ReleaseTensorMemory();
 }
@@ -181,8 +181,10 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
       run_.job.config.optimizer.learning_rate * LearningRateFactor(schedule_, updates);
   const double total = TotalPredictions(micro_batches);
   bool in_part = false;  // which has random numbers of its own
-  watch_.Begin(*run_.model, micro_batches.size(), WatchedParts(micro_batches.size()));
-  if (graph_ && LaunchStep(micro_batches.front(), total, result)) return result;
+  const Step step{run_.step + 1, *run_.strategy, run_.observers};
+  watch_.Begin(run_, micro_batches.size());
+  for (StepPart* part : parts_) part->BeforeStep(step);
+  if (graph_ && LaunchStep(step, micro_batches.front(), total, result)) return result;
   const auto loss = [&](Model& model, const Batch& batch, size_t index) {
     run_.NoteProgress();
     recovery_.CheckRanks();
@@ -190,12 +192,16 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
     const size_t rank = index % own;  // the loader takes them in turn
     const LogicalRank logical = LogicalRankAt(run_.ranks, static_cast<int64_t>(rank));
     const uint64_t seed = MicroBatchSeed(run_.job.config, logical, run_.step, index / own);
-    if (!in_part) SeedGenerators(run_.mesh.device, seed);
+    if (!in_part) {
+      for (StepPart* part : parts_) part->BeforeMicroBatch(step, index);
+      SeedGenerators(run_.mesh.device, seed);
+    }
     return WeightedLoss(model, batch, total, result.sums[rank]);
   };
-  const auto part = [&](size_t index, int number, c10::Device device, const auto& forward) {
+  const auto stage = [&](size_t index, int number, c10::Device device, const auto& forward) {
     run_.NoteProgress();
     in_part = true;
+    for (StepPart* each : parts_) each->BeforeMicroBatch(step, index);
     const uint64_t seed =
         MicroBatchSeed(run_.job.config, LogicalRankAt(run_.ranks, 0), run_.step, index);
     SeedGenerators(device, MixSeeds({seed, static_cast<uint64_t>(number)}));
@@ -203,31 +209,51 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
                                    scaler_ ? scaler_->scale() : 1);
     return forward();
   };
-  checkpoints_.BeforeBackward();
-  run_.strategy->ForwardBackward({.step = run_.step + 1,
+  run_.strategy->ForwardBackward({.step = step.number,
                                   .learning_rate = result.report.learning_rate,
                                   .micro_batches = micro_batches,
                                   .loss = loss,
-                                  .part = part});
+                                  .part = stage});
   run_.NoteProgress();
   if (scaler_) run_.strategy->ScaleGradients(1 / scaler_->scale());
-  if (hasher_) hasher_->HashGradients(run_.strategy->Gradients());
+  for (StepPart* part : parts_) part->AfterGradients(step);
   const double max_norm = run_.job.config.training.max_grad_norm;
   if (max_norm > 0) result.grad_norm = run_.strategy->ClipGradients(max_norm);
   if (max_norm == 0 && scaler_) result.grad_norm = run_.strategy->GradientNorm();
   result.diverged = reports_.HasDiverged(*run_.strategy, result.grad_norm);
   between_.SumBeforeUpdate(result);
-  checkpoints_.BeforeUpdate();
+  for (StepPart* part : parts_) part->BeforeUpdate(step);
   Update(result);
-  if (hasher_) hasher_->HashWeights(run_.step + 1, run_.observers);
+  for (StepPart* part : parts_) part->AfterUpdate(step);
   // Afterwards: it needs the gradients of all buckets. On all ranks: each may have a part of them.
-  if (max_norm == 0 && !scaler_ && reports_.IsReported(run_.step + 1)) {
+  if (max_norm == 0 && !scaler_ && reports_.IsReported(step.number)) {
     result.grad_norm = run_.strategy->GradientNorm();
   }
   result.report.exposed_comm_seconds =
       run_.mesh.tensor.size > 1 ? -1 : run_.strategy->exposed_seconds();
   result.pipeline_wait_seconds = run_.strategy->pipeline_wait_seconds();
   return result;
+}
+
+// Computes the step by one launch of a device's graph. Returns false if it is to be queued instead.
+bool Trainer::LaunchStep(const Step& step, const Batch& batch, double total, StepResult& result) {
+  if (!graph_->Takes(batch, total, step.number)) return false;
+  run_.NoteProgress();
+  // Nothing reaches into a recorded step, so parts and the host's seeds come before all of it.
+  for (StepPart* part : parts_) part->BeforeUpdate(step);
+  SeedGenerators(run_.mesh.device, MicroBatchSeed(run_.job.config, LogicalRankAt(run_.ranks, 0),
+                                                  run_.step, /*micro_batch=*/0));
+  const double max_norm = run_.job.config.training.max_grad_norm;
+  const auto loss = [&](Model& model, const Batch& recorded, StepSums& sums) {
+    return WeightedLoss(model, recorded, total, sums);
+  };
+  const auto launched =
+      graph_->Launch(batch, result.report.learning_rate, StepToRecord(step, max_norm, loss));
+  if (!launched) return false;
+  result.sums[0] = {launched->loss, batch.samples, batch.predictions};
+  if (max_norm > 0 || reports_.IsReported(step.number)) result.grad_norm = launched->grad_norm;
+  for (StepPart* part : parts_) part->AfterUpdate(step);
+  return true;
 }
 
 void Trainer::Update(StepResult& result) {

@@ -17,6 +17,7 @@
 #include "trainer/loop/run_state.h"
 #include "trainer/loop/state_hasher.h"
 #include "trainer/loop/step_graph.h"
+#include "trainer/loop/step_part.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/loop/step_watch.h"
 #include "trainer/loop/step_window.h"
@@ -73,6 +74,9 @@ class Trainer {
   // not fit into it is given up, and the state of before it saved.
   void StopWithin(std::function<StopGrace()> asked) { watch_.Ask(std::move(asked)); }
 
+  // Calls the part in every step. On all ranks, before Fit(); `part` must outlive it.
+  void AddPart(StepPart& part) { parts_.push_back(&part); }
+
   // Trains to the end of the run, with validation as configured, or until it is to stop.
   // `observers` is nullptr on all ranks but 0. Then rank 0 has the whole model. Throws Failure.
   void Fit(const Observers* observers);
@@ -95,11 +99,10 @@ class Trainer {
   void RunEpoch(int64_t epoch);
   void NameState(StateVisitor& visitor);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
-  size_t WatchedParts(size_t micro_batches) const;
   double TotalPredictions(const std::vector<Batch>& micro_batches);
   at::Tensor WeightedLoss(Model& model, const Batch& batch, double total, StepSums& sums);
   void Update(StepResult& result);  // with a loss scale, if the gradients are finite
-  bool LaunchStep(const Batch& batch, double total_predictions, StepResult& result);
+  bool LaunchStep(const Step& step, const Batch& batch, double total, StepResult& result);
 
   std::unique_ptr<StepGraph> graph_;  // before the model, which is made on its stream
   RunState run_;
@@ -116,6 +119,7 @@ class Trainer {
   std::vector<std::string> placement_;
   std::optional<LossScaler> scaler_;  // of float16
   std::optional<StateHasher> hasher_;
+  std::vector<StepPart*> parts_ = {&checkpoints_};
   SamplerState position_;  // after RunState::step
   bool stopped_ = false;
 };

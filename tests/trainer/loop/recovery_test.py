@@ -224,8 +224,8 @@ class Recovery(training.TrainingTest):
             self.assert_same(name)
 
     def test_of_several_at_once(self):
-        self.whole(4, 150)
-        job = self.begin(config_of("hit", 150), 4)
+        self.whole(4, 400)
+        job = self.begin(config_of("hit", 400), 4)
         lost = 0
         for victims in ((1, 2), (0, 3), (0, 1, 2)):
             self.wait_for_step(job, "hit", self.steps_done("hit") + 10)
@@ -240,8 +240,8 @@ class Recovery(training.TrainingTest):
         self.assert_same("hit")
 
     def test_while_another_is_being_replaced(self):
-        self.whole(4, 150)
-        job = self.begin(config_of("hit", 150), 4)
+        self.whole(4, 400)
+        job = self.begin(config_of("hit", 400), 4)
         lost = 0
         for stopped, victims in ((0, (1, 2)), (3, (2, 0)), (1, (0, 2, 3))):
             self.wait_for_step(job, "hit", self.steps_done("hit") + 10)
