@@ -71,8 +71,8 @@ class TensorParallel(training.TrainingTest):
         del config["model"]["layer_sizes"]
         job = self.run_ddprun("--nproc_per_node=2", self.write_config(config))
         self.assertEqual(job.returncode, 2, job.err)
-        self.assertIn("not those of model.type \"cnn\"", job.err)
-        self.assertIn("a hash is of whole weights", job.err)
+        self.assertIn("model.type \"cnn\" has layers that ranks cannot divide", job.err)
+        self.assertIn("hashes whole gradients and weights", job.err)
 
 
 if __name__ == "__main__":
