@@ -91,7 +91,9 @@ void TakeNewest(int64_t before, RunStart& start) {
     start.checkpoint = ValueOrThrow(Checkpoint::Open(start.folder.origin, Verify::kSizes));
   }
   if (!start.checkpoint && !start.wanted.empty()) {
-    throw NoCheckpoint(start.wanted, "This run has no checkpoint that could be taken.");
+    std::string what = "This run has no checkpoint from which it could resume.";
+    for (const std::string& note : start.notes) what += "\n" + note;
+    throw NoCheckpoint(start.wanted, std::move(what));
   }
 }
 
