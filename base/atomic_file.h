@@ -32,7 +32,7 @@ class AtomicFile {
  public:
   // Returns an error if `path` is a folder, a device or a pipe.
   static Result<AtomicFile> Create(std::string path);
-  // Without Finish(), removes what was written; the old file stays as it was.
+  // Without Finish(), removes the new file; the old file does not change.
   ~AtomicFile();
   AtomicFile(AtomicFile&& other) noexcept;
 

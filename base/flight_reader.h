@@ -1,4 +1,4 @@
-// The agent's side of the flight recorder: reads what workers did last, also after their end.
+// The agent's side of the flight recorder: reads the pages of workers, also after they have ended.
 #pragma once
 
 #include <sys/types.h>

@@ -61,7 +61,7 @@ enum class WorkerPhase : uint8_t { kStarting, kTraining, kEvaluating, kFinishing
 std::string_view NameOf(CollectiveKind kind);
 
 // The low 13 bits of a group's number are 0 for the group of all ranks and a count for others. The
-// upper bits differ each time a process makes its groups anew.
+// upper bits differ each time a process makes its groups again.
 inline constexpr int kPartGroupBits = 13;
 constexpr bool IsOfAllRanks(uint16_t group) {
   return (group & ((1 << kPartGroupBits) - 1)) == 0;
@@ -84,12 +84,12 @@ struct LostWorker {
   std::chrono::steady_clock::time_point time = {};
 };
 
-// Creates a file for that many workers (close-on-exec). No process can shorten it, so that reading
-// it is safe even if a worker misbehaves.
+// Creates a file for `local_world_size` workers (close-on-exec). No process can shorten it, so that
+// reading it is safe even if a worker misbehaves.
 Result<UniqueFd> CreateFlightRecorderFile(int local_world_size);
 
-// Tells the other workers that this worker's process has ended. From `generation` on, counted from
-// 0, a replacement takes part.
+// Records, for the other workers, that this worker's process has ended. From `generation` on,
+// counted from 0, a replacement takes part.
 Status MarkLost(const UniqueFd& file, int local_rank, int generation);
 
 // The worker's side: one per process. Methods cost a few nanoseconds and never fail.
@@ -113,13 +113,13 @@ class FlightRecorder {
   // If another worker is lost in `generation`, this worker continues in the next one. nullopt means
   // that it cannot continue, or would not notice.
   void SetRecoveryGeneration(std::optional<int> generation);
-  // Returns whether that worker's process was lost in `generation` or later. Any thread.
+  // Returns whether the worker's process was lost in `generation` or later. Any thread.
   bool IsLost(int local_rank, int generation) const;
   std::vector<LostWorker> LostWorkersSince(int generation) const;
   // Counts work that leaves no other trace: a micro-batch, a batch of an evaluation.
   void NoteProgress();
 
-  // Says that the next collective is of this bucket of gradients.
+  // Sets the bucket of gradients of the next collective.
   void SetBucket(int bucket) { next_bucket_.store(bucket, std::memory_order_relaxed); }
   // Notes that a collective waits for its turn. Returns its ticket, counted from 1.
   uint64_t Schedule(const Collective& collective);

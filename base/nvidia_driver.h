@@ -42,9 +42,9 @@ Result<NvidiaDriver> QueryNvidiaDriver();
 // Returns "NVIDIA H200, 141 GiB (1.0 GiB in use), 41 C, 71 W, 97 % busy"; unknown parts are absent.
 std::string DescribeGpu(const Gpu& gpu);
 
-// Returns how many devices CUDA shows to a process whose CUDA_VISIBLE_DEVICES is `visible`. CUDA
-// ignores the list from the first entry on that names no device, and shows none if it names one
-// twice. Without a list it shows the GPUs that are not split, or if all are, one instance.
+// Returns the number of devices that CUDA shows if CUDA_VISIBLE_DEVICES is `visible`. CUDA ignores
+// the list from the first entry on that names no device, and shows none if it names one twice.
+// Without a list it shows the GPUs that are not split, or if all are, one instance.
 int CountVisibleGpus(const std::vector<Gpu>& gpus, const std::optional<std::string>& visible);
 
 // Returns the path of ddp-trainer's module for GPUs: DDPRUN_CUDA_MODULE, else libddprun_cuda.so

@@ -12,8 +12,7 @@ namespace ddprun {
 // Returns whether ddprun wrote the entry `name` (relative to `folder`) and it is unchanged since.
 using IsOwnEntry = bool (*)(const std::string& folder, const std::string& name);
 
-// An IsOwnEntry for folders that AtomicFolder made: looks into the list that AtomicFolder left
-// there.
+// An IsOwnEntry for folders that AtomicFolder made: looks into the list that it left there.
 bool IsListed(const std::string& folder, const std::string& name);
 
 // Returns an error if the folder has an entry for which `is_own` is false.
@@ -27,7 +26,7 @@ void RemoveNewFolder(const std::string& folder);
 
 // Renames `written`, a folder of files, to `folder` in the same parent. An old folder of that name
 // is removed if it has only ddprun's own files, else kept as "FOLDER.aside-K", which is returned.
-// After a crash of the machine either the old or the new folder is there, whole.
+// A crash of the machine leaves the whole old or new folder, if the file system can exchange names.
 Result<std::string> PublishFolder(const std::string& written,
                                   const std::string& folder,
                                   IsOwnEntry is_own);
@@ -35,10 +34,10 @@ Result<std::string> PublishFolder(const std::string& written,
 // A folder that is being written, beside the folder that it will replace. Not thread-safe.
 class AtomicFolder {
  public:
-  // Makes the folder under a free name, and missing parents. Removes what killed processes have
-  // left of an AtomicFolder for the same `folder`.
+  // Makes the folder under a free name, and missing parents. Removes folders of killed processes
+  // that were to replace `folder`.
   static Result<AtomicFolder> Create(const std::string& folder);
-  // Without Finish(), removes what was made; the old folder stays as it was.
+  // Without Finish(), removes the new folder and parents; the old folder does not change.
   ~AtomicFolder();
   AtomicFolder(AtomicFolder&& other) noexcept;
 

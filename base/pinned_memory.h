@@ -9,7 +9,7 @@ namespace ddprun {
 // For large buffers: takes exactly the requested bytes and frees them. LibTorch's pinned memory
 // (at::Tensor::pin_memory) is rounded up to a power of two and never freed.
 struct PinnedMemory {
-  void* (*take)(size_t bytes) = nullptr;      // nullptr means that there is not so much
+  void* (*take)(size_t bytes) = nullptr;      // returns nullptr if there is not enough
   void (*give_back)(void* memory) = nullptr;  // may wait for the device's queued work
 };
 

@@ -1,6 +1,6 @@
 // Unnamed memory (memfd) that processes pass on as a descriptor's number. A process in between may
 // have closed the descriptor and opened another file under its number, to which ddprun must not
-// write. The seals tell ddprun's memory from other files.
+// write. The seals distinguish ddprun's memory from other files.
 #pragma once
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// Without F_SEAL_GROW, because each rank sets the full size.
+// Lacks F_SEAL_GROW, because each rank sets the full size.
 inline constexpr int kNodeMemorySeals = F_SEAL_SHRINK | F_SEAL_SEAL;
 inline constexpr int kFlightRecorderSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 

@@ -120,14 +120,14 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> FindNearest(std::string_view word,
                                        std::span<const std::string> candidates) {
-  // More edits make another word of it: "batch" becomes "path" by two, "fp16" becomes "fp32". One
-  // letter by itself becomes any other.
+  // More edits would reach unrelated words: two turn "batch" into "path" or "fp16" into "fp32". One
+  // edit turns a single letter into any other.
   const size_t limit = word.size() < 2 ? 0 : std::max<size_t>(1, word.size() / 4);
   const std::string lower = ToAsciiLower(word);
   const std::string* best = nullptr;
   size_t best_distance = limit + 1;
   for (const std::string& candidate : candidates) {
-    // At least so many edits are needed; a hostile word may be a megabyte long.
+    // A difference of lengths needs as many edits. A hostile word may be a megabyte long.
     const size_t longer = std::max(word.size(), candidate.size());
     if (longer - std::min(word.size(), candidate.size()) >= best_distance) continue;
     const size_t distance = EditDistance(lower, ToAsciiLower(candidate));

@@ -60,7 +60,7 @@ std::string FormatList(const Items& items,
   return text;
 }
 
-// Returns how many edits (insert, delete, replace, swap neighbours) turn `a` into `b`.
+// Returns the number of edits (insert, delete, replace, swap neighbours) from `a` to `b`.
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // Returns the candidate nearest to `word`, ignoring case; nullopt if even the nearest differs in

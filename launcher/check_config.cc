@@ -12,6 +12,7 @@
 #include "base/unique_fd.h"
 #include "launcher/commands.h"
 #include "launcher/process/program_output.h"
+#include "launcher/sweep/sweep_plan.h"
 #include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {

@@ -10,7 +10,7 @@
 #include "launcher/agent/agent_plan.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"
-#include "launcher/sweep/sweep_run.h"
+#include "launcher/sweep/sweep_plan.h"
 
 namespace ddprun::launcher {
 

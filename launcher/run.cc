@@ -24,7 +24,7 @@
 #include "launcher/report/report_file.h"
 #include "launcher/store/store_command.h"
 #include "launcher/sweep/run_sweep.h"
-#include "launcher/sweep/sweep_run.h"
+#include "launcher/sweep/sweep_plan.h"
 #include "rendezvous/net/address.h"
 
 namespace ddprun::launcher {

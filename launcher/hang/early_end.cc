@@ -28,7 +28,7 @@ const RecordedCollective* AwaitedBy(const WorkerFlight& worker) {
 bool HasCome(const FlightSnapshot& flight, const RecordedCollective& awaited) {
   return std::any_of(flight.collectives.begin(), flight.collectives.end(), [&](const auto& c) {
     if (!IsOfAllRanks(c.group) || IsMessage(c.kind)) return false;
-    // If the group was made anew, the two numbers cannot be compared.
+    // If the group was made again, the two numbers cannot be compared.
     return c.group != awaited.group || c.number > awaited.number ||
            (c.number == awaited.number && c.state == CollectiveState::kCompleted);
   });

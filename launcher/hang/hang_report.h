@@ -20,8 +20,8 @@ struct Culprit {
 //  - is stopped by a signal or a debugger (state T);
 //  - has not come to a collective, or sent a message, for which others wait;
 //  - hangs in the kernel (state D);
-//  - does not wait in the store, where others do;
-//  - is in another system call than all others, which are two or more and in the same call;
+//  - does not wait in the store while others do;
+//  - is in another system call than all others, which are two or more and in one call;
 //  - moved last long before the others did.
 Culprit FindCulprit(std::span<const WorkerActivity> activities, std::span<const StoreWait> waits);
 

@@ -1,4 +1,4 @@
-// What one worker does when a job hangs, by its flight recorder and /proc, and texts about it.
+// The activity of a worker when a job hangs, from its flight recorder and /proc, and its texts.
 #pragma once
 
 #include <sys/types.h>
@@ -15,7 +15,7 @@
 
 namespace ddprun::launcher {
 
-// What /proc says about a process at this moment.
+// The present state of a process in /proc.
 struct ProcessPlace {
   char state = '?';  // as in ps: R, S, D, T, t, Z; '?' means that it could not be read
   std::optional<long> system_call = {};  // its number; nullopt means none, or unreadable
@@ -26,7 +26,7 @@ struct WorkerActivity {
   int rank = 0;
   int local_rank = 0;
   pid_t pid = 0;
-  std::optional<FlightSnapshot> flight = {};  // of workers that write one
+  std::optional<FlightSnapshot> flight = {};  // if the worker writes one
   ProcessPlace place = {};
   std::chrono::milliseconds still_for{0};   // since the worker moved last
   std::chrono::milliseconds silent_for{0};  // since the worker printed something last, or began
@@ -52,7 +52,7 @@ std::string DescribeFlight(const FlightSnapshot& flight, RecordedCollective::Tim
 // all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for 12 ms".
 std::string DescribePastFlight(const FlightSnapshot& flight, RecordedCollective::Time then);
 
-// Reads what /proc says about a process. Only an ancestor may read its system call.
+// Reads the state of a process from /proc. Only an ancestor may read its system call.
 ProcessPlace ReadProcessPlace(pid_t pid);
 
 // Returns the CPU time of each worker with all its descendants, by the worker's pid. Leaves out

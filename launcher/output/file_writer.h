@@ -28,7 +28,7 @@ class FileWriter {
   // Writes in the order of the calls, and keeps `file` open until then. If it fails, drops the
   // bytes and calls `failed` from the loop.
   void Write(std::shared_ptr<const UniqueFd> file, std::string_view bytes, Failed failed);
-  // Returns whether writers should pause. WhenRoom() calls `resume` when they may go on.
+  // Returns whether writers should pause. WhenRoom() calls `resume` when they may continue.
   bool IsFull() const;
   void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
   // Calls `done` when all has been written, maybe within this call. Until then the loop has work.

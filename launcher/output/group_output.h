@@ -45,7 +45,7 @@ class GroupOutput {
   // Return the file with a rank's standard error ("" means none), and whether the user sees it.
   const std::string& error_log(int local_rank) const;
   bool shows_errors(int local_rank) const;
-  // Returns how many bytes a rank has written so far, without those that the worker writes to
+  // Returns the bytes that a rank has written so far, without those that the worker writes to
   // ddprun's own stream itself.
   uint64_t bytes_seen(int local_rank) const;
 

@@ -1,4 +1,4 @@
-// Where the output of a node's workers goes. The agent makes these values from the options.
+// The destinations of the output of a node's workers, which the agent takes from the options.
 #pragma once
 
 #include <string>

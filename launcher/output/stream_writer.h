@@ -32,7 +32,7 @@ class StreamWriter {
   // Writes the launcher's own lines. Ends a worker's unfinished line first.
   void WriteLines(std::string_view text);
 
-  // Returns whether writers should pause. WhenRoom() calls `resume` when they may go on.
+  // Returns whether writers should pause. WhenRoom() calls `resume` when they may continue.
   bool IsFull() const { return queue_.size() > kFullBytes; }
   void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
   // Ends a progress bar on a terminal, and calls `done` once everything has been written.

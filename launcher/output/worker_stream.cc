@@ -16,12 +16,12 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How long an unfinished line waits for its end. Longer if the console is a file or pipe, because
+// Time that an unfinished line waits for its end. Longer if the console is a file or pipe, because
 // no user waits for a prompt there, and a line that another worker's line cuts does more harm.
 constexpr milliseconds kQuietOnTerminal{100};
 constexpr milliseconds kQuietElsewhere{1000};
 // The pause after a small piece, so that not each line of a worker wakes this process. The pipe has
-// room for what the worker writes meanwhile.
+// room for the output of this time.
 constexpr milliseconds kPause{2};
 constexpr size_t kSmallPiece = 16 << 10;
 // Limit for one turn of the loop, which also serves other workers and signals.

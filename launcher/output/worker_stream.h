@@ -46,7 +46,7 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
 
   // If the stream reads a terminal, gives it the current size of the console.
   void FollowTerminal();
-  // Reads what is there, without waiting.
+  // Reads the available bytes without waiting.
   void CatchUp();
   // Reads the rest, passes on an unfinished line and closes. Called when no process can write.
   void Finish();

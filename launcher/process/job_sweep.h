@@ -5,13 +5,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <map>
-#include <memory>
 #include <set>
 #include <vector>
 
-#include "launcher/process/clock.h"
 #include "launcher/process/process_table.h"
 
 namespace ddprun::launcher {
@@ -49,39 +46,5 @@ std::vector<pid_t> EndChildren(pid_t spared,
 
 // Ends the processes of a job whose agent is gone; see SelectJobProcesses(). Blocks.
 void EndJob(JobMarks marks, const SweepTimes& times);
-
-// Ends strays: children of this process that are neither `known` nor bystanders. Orphans of the job
-// become children, because this process is a subreaper. Strays in `sessions` get SIGTERM at once;
-// all get SIGKILL after the grace. Loop thread only.
-class StraySweep {
- public:
-  using Done = std::function<void(std::vector<pid_t> left)>;
-
-  // Calls `done` from the loop with the strays that are left: none, or those that do not end within
-  // the limit. `known` must stay callable until then, or until this object is destroyed.
-  StraySweep(Clock& clock,
-             std::function<bool(pid_t)> known,
-             std::set<pid_t> sessions,
-             const SweepTimes& times,
-             Done done,
-             const InheritedChildren& others = {});
-
-  // Called after children have been reaped.
-  void Sweep();
-
- private:
-  std::vector<pid_t> SignalStrays();
-  void Finish(std::vector<pid_t> left);
-
-  Clock& clock_;
-  std::function<bool(pid_t)> known_;
-  InheritedChildren others_;
-  std::set<pid_t> sessions_;
-  SweepTimes times_;
-  Done done_;
-  const Clock::Time start_;
-  std::set<pid_t> signalled_;  // have got SIGTERM
-  Clock::Alarm alarm_;         // the next look, then the end
-};
 
 }  // namespace ddprun::launcher

@@ -14,6 +14,7 @@
 #include "launcher/process/job_sweep.h"
 #include "launcher/process/process.h"
 #include "launcher/process/signals.h"
+#include "launcher/process/stray_sweep.h"
 
 namespace ddprun::launcher {
 

@@ -1,8 +1,9 @@
+#include "launcher/process/stray_sweep.h"
+
 #include <signal.h>
 
 #include <utility>
 
-#include "launcher/process/job_sweep.h"
 #include "launcher/process/process_table.h"
 
 namespace ddprun::launcher {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "launcher/sweep/sweep_plan.h"
 #include "launcher/sweep/sweep_run.h"
 #include "launcher/sweep/sweep_table.h"
 

@@ -5,7 +5,7 @@
 
 #include "base/result.h"
 #include "launcher/cli/options.h"
-#include "launcher/sweep/sweep_run.h"
+#include "launcher/sweep/sweep_plan.h"
 
 namespace ddprun::launcher {
 

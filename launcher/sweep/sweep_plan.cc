@@ -1,8 +1,8 @@
+#include "launcher/sweep/sweep_plan.h"
+
 #include <algorithm>
 #include <cctype>
 #include <set>
-
-#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 

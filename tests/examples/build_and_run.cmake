@@ -14,7 +14,8 @@ run(${CMAKE_COMMAND} -S ${SOURCE_DIR} -B ${build} -G Ninja
     -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER})
 run(${CMAKE_COMMAND} --build ${build})
 run(${INSTALLED}/bin/ddprun --nproc_per_node=2 ${build}/${PROGRAM})
-run(sh -c "export SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 \
+# ddprun gives each worker one OpenMP thread; srun does not, and more threads than cores wait long.
+run(sh -c "export OMP_NUM_THREADS=1 SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2 \
                   SLURM_STEP_TASKS_PER_NODE=2 SLURM_NODEID=0
            SLURM_PROCID=1 SLURM_LOCALID=1 ${build}/${PROGRAM} &
            SLURM_PROCID=0 SLURM_LOCALID=0 ${build}/${PROGRAM} && wait $!")

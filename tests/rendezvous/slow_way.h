@@ -38,6 +38,14 @@ class SlowWay {
     return std::ranges::any_of(
         Open(), [&](const auto& pipe) { return pipe->sent.find(text) != std::string::npos; });
   }
+  // How often the nodes have sent `text` over the connections that are open.
+  size_t TimesSent(std::string_view text) {
+    size_t times = 0;
+    for (const auto& pipe : Open()) {
+      for (size_t at = 0; (at = pipe->sent.find(text, at)) != std::string::npos; ++at) ++times;
+    }
+    return times;
+  }
   // Breaks the connections over which the node has sent `text`.
   void Break(std::string_view text) {
     for (const auto& pipe : Open()) {

@@ -4,6 +4,7 @@
 
 #include "rendezvous/store/store_connection.h"
 #include "tests/rendezvous/foreign_server.h"
+#include "tests/rendezvous/slow_way.h"
 #include "tests/rendezvous/static_nodes.h"
 
 namespace ddprun::rendezvous {
@@ -87,6 +88,24 @@ TEST_F(StaticOthersTest, AnotherProgramAtThePortIsFoundAtOnce) {
   EXPECT_EQ(error.page, "no-store");
   EXPECT_THAT(error.what, HasSubstr("is no TCPStore: it says \"SSH-2.0-OpenSSH_9.6\"."));
   EXPECT_EQ(ErrorOfJoin(Options(2, 0)).page, "port-taken");
+}
+
+// Node 0's store could not bear that every node looks at the keys of all others.
+TEST_F(StaticOthersTest, ANodeThatWaitsAsksNode0AloneWhoIsThere) {
+  SlowWay way(io_, port_, [] { return std::chrono::milliseconds(0); });
+  constexpr int kNodes = 50;
+  RendezvousOptions options = Options(kNodes, 1);
+  options.endpoint.port = way.port();
+  Start(Options(kNodes, 0));
+  const Node& waiting = Start(options);
+  RunUntil([&] {
+    return std::ranges::any_of(waiting.lines, [](const std::string& line) {
+      return line.starts_with("2 of 50 nodes joined");
+    });
+  });
+  const size_t before = way.TimesSent("ddprun/joined");
+  RunUntil([&] { return way.TimesSent("ddprun/joined") > before + 10; });
+  EXPECT_EQ(way.TimesSent("role_info/"), 1) << "its own";
 }
 
 }  // namespace

@@ -51,7 +51,7 @@ Status CheckFile(const std::string& folder, const FileSum& file, bool checksum) 
     if (got == 0) break;
     sum = Crc32c(std::string_view(block).substr(0, static_cast<size_t>(got)), sum);
   }
-  if (sum != file.crc32c) return broken("its checksum differs, because bytes of it have changed");
+  if (sum != file.crc32c) return broken("its checksum differs: some of its bytes have changed");
   return {};
 }
 

@@ -36,23 +36,22 @@ struct CheckpointTensor {
 // The state of one rank, or of all.
 struct TensorTable {
   std::map<std::string, CheckpointTensor> tensors = {};
-  // Maps names of tensors to the names under which they are stored, because both share memory
-  // (tied).
+  // Maps names of tied tensors to the names under which their shared memory is stored.
   std::map<std::string, std::string> aliases = {};
   std::map<std::string, int64_t> numbers = {};
 };
 
 struct Commit;
 
-// What Open() checks besides COMMIT and index.json.
+// The checks of Open() besides those of COMMIT and index.json.
 enum class Verify {
   kChecksums,  // every byte of the shards
   kSizes,      // only sizes, because CheckBytes() follows
 };
 
-// Returns whether an error of Open() or CheckBytes() means that the files differ from what was
-// committed. Other errors mean that the files could not be read, perhaps only for now, so their
-// contents are unknown.
+// Returns whether an error of Open() or CheckBytes() means that the folder holds no checkpoint for
+// this version, or a damaged one. Other errors mean that its contents are unknown, because the
+// files could not be read, perhaps only for now.
 bool IsDamage(const Error& error);
 
 // A checkpoint that is open for reading. Immutable: any thread. Reads only the requested bytes.
@@ -93,8 +92,7 @@ class Checkpoint {
   // name some of it.
   //
   // Throws Failure (Code::kStateDoesNotFit) on all ranks, which names what is missing, unknown to
-  // all, or of other shape or type. The owners may then have a part of the state and must be
-  // made anew.
+  // all, or of other shape or type. The owners may then have a part of the state: replace them.
   void Load(const VisitState& owners, const Exchange& exchange = {}) const;
 
  private:

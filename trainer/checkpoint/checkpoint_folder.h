@@ -20,12 +20,12 @@ struct StoredCheckpoint {
 };
 
 // Lists the checkpoints by step, the oldest first, without verifying them. A folder that does not
-// exist has none. Error: the folder cannot be read ("unreadable-checkpoint").
+// exist has none. Error: the folder or a COMMIT cannot be read ("unreadable-checkpoint").
 Result<std::vector<StoredCheckpoint>> ListCheckpoints(const std::string& folder);
 
 struct NewestCheckpoint {
   std::optional<Checkpoint> checkpoint = {};
-  std::vector<Error> skipped = {};  // why newer checkpoints were not taken
+  std::vector<Error> skipped = {};  // the errors of newer checkpoints
 };
 // Opens the newest checkpoint with a step below `before` that is undamaged, as far as `verify`
 // checks. If several processes resume from it, one calls this function and the others open its path
@@ -35,7 +35,7 @@ Result<NewestCheckpoint> OpenNewest(const std::string& folder,
                                     Verify verify = Verify::kChecksums,
                                     int64_t before = INT64_MAX);
 
-// Which checkpoints are kept: the newest and the best, each with its own limit.
+// The checkpoints to keep: the newest and the best, each with its own limit.
 struct Retention {
   int64_t newest = 0;  // 0: all
   int64_t best = 1;    // of those with a score; 0: all of them
@@ -43,8 +43,8 @@ struct Retention {
 };
 
 // Returns which of `stored` (in any order) to delete after the commit of step `committed`, which is
-// one of them. Keeps this step and later ones, because the run has not reached these yet. Of equal
-// scores the newer is better; NaN counts as no score.
+// one of them. Keeps this step and later ones, because the run has not reached these yet. The newer
+// of equal scores is better; NaN counts as no score.
 std::vector<StoredCheckpoint> FindSurplus(std::span<const StoredCheckpoint> stored,
                                           int64_t committed,
                                           const Retention& retention);

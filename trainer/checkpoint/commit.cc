@@ -105,7 +105,7 @@ Result<Commit> ParseCommit(std::string_view text, const std::string& path) {
   int64_t format = 0;
   if (!first.starts_with(kCommitBegin) || !ReadNumber(first.substr(kCommitBegin.size()), format) ||
       format < 1) {
-    return BrokenCheckpoint(path, "its first line is none of a checkpoint");
+    return BrokenCheckpoint(path, "its first line is not that of a checkpoint");
   }
   if (format > kCheckpointFormat) {
     return Error{.code = Code::kNoCheckpoint,
@@ -120,14 +120,14 @@ Result<Commit> ParseCommit(std::string_view text, const std::string& path) {
   const size_t end = text.size() - std::min(text.size(), kCommitEnd.size() + kSumDigits + 1);
   const std::string_view before_end = text.substr(0, end);
   if (text.substr(end) != std::string(kCommitEnd) + SumText(Crc32c(before_end)) + "\n") {
-    return BrokenCheckpoint(path, "its own checksum, in the last line, is another or missing");
+    return BrokenCheckpoint(path, "its own checksum, in the last line, is wrong or missing");
   }
   Commit commit;
   rest = before_end.substr(first.size() + 1);
   while (!rest.empty()) {
     const std::string_view line = TakeUntil(rest, '\n');
     if (!ReadLine(line, commit)) {
-      return BrokenCheckpoint(path, "it has the line \"" + std::string(line) + "\"");
+      return BrokenCheckpoint(path, "its line \"" + std::string(line) + "\" cannot be parsed");
     }
   }
   return commit;

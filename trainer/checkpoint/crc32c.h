@@ -1,5 +1,4 @@
-// CRC-32C (Castagnoli), the checksum of iSCSI, ext4 and others. Uses the processor's instruction if
-// there is one.
+// CRC-32C (Castagnoli), the checksum of iSCSI and ext4. Uses the processor's instruction, if any.
 #pragma once
 
 #include <cstdint>

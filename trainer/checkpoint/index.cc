@@ -82,7 +82,7 @@ std::string Gap(const CheckpointTensor& tensor) {
   for (const CheckpointPiece& piece : tensor.pieces) {
     if (!IsWithin(piece, tensor.shape)) return "has a piece beyond its shape";
     pieces.emplace_back(tensor.shape, piece.offset, piece.shape, piece.flat);
-    if (!wait(pieces.size() - 1)) return "has a part twice";
+    if (!wait(pieces.size() - 1)) return "has two pieces that overlap";
   }
   int64_t at = 0;
   while (!waiting.empty()) {
@@ -90,7 +90,7 @@ std::string Gap(const CheckpointTensor& tensor) {
     if (begin > at) break;
     waiting.erase(waiting.begin());
     at += pieces[i].length();
-    if (begin + pieces[i].length() != at || !wait(i)) return "has a part twice";
+    if (begin + pieces[i].length() != at || !wait(i)) return "has two pieces that overlap";
   }
   return at == elements ? "" : "is not there as a whole";
 }
@@ -154,7 +154,7 @@ Result<std::string> IndexText(const Index& index) {
   if (!run.is_object()) {
     return Error{.title = "CHECKPOINT NOT SAVED",
                  .where = "step " + std::to_string(index.step),
-                 .what = "What the run wants to keep beside its state is no JSON object.",
+                 .what = "The text in SaveRequest::run must be a JSON object.",
                  .page = "checkpoint-not-saved"};
   }
   json text = TableJson(index.table);
@@ -180,7 +180,8 @@ Result<Index> ParseIndex(std::string_view text, const std::string& path) {
   }
   for (const auto& [alias, name] : index.table.aliases) {
     if (!index.table.tensors.contains(name)) {
-      return BrokenCheckpoint(path, "\"" + alias + "\" is to be the missing \"" + name + "\"");
+      return BrokenCheckpoint(
+          path, "\"" + alias + "\" shares the tensor \"" + name + "\", which is missing");
     }
   }
   return index;

@@ -26,7 +26,8 @@ namespace {
 
 using SaverClock = std::chrono::steady_clock;
 
-// A tenth of the weight of a thread that computes. The copy has the full one: the optimizer waits.
+// The writer gets a tenth of a computing thread's weight. Copying has full weight, because the
+// optimizer waits for it.
 constexpr int kWriterNice = 10;
 
 double SecondsSince(SaverClock::time_point begin) {
@@ -65,7 +66,7 @@ class BackgroundSaver::Impl {
     state_ = std::move(state);
     stall_seconds_ = 0;
     writing_ = {};
-    ++begun_;  // on all ranks alike, whatever becomes of it
+    ++begun_;  // counted on all ranks, even if the save fails, so that attempts have equal names
     try {
       Prepare(std::move(request));
       Start([this] { Save(); });
@@ -77,7 +78,7 @@ class BackgroundSaver::Impl {
     saving_ = true;
   }
 
-  // `finish`: what of the copy has to be ready.
+  // Calls `finish` with the running copy, and adds the time to the stall.
   template <typename Finish>
   double Wait(const Finish& finish) {
     if (!copy_) return 0;
@@ -120,7 +121,9 @@ class BackgroundSaver::Impl {
  private:
   void Prepare(SaveRequest request) {
     if (!IsWord(request.attempt)) {
-      throw Failure(SaveError(request.step, "Its attempt \"" + request.attempt + "\" is no word."));
+      throw Failure(SaveError(request.step,
+                              "The attempt \"" + request.attempt +
+                                  "\" is not a valid name: use letters, digits, \"-\" and \"_\"."));
     }
     writing_.options = options_;
     writing_.request = std::move(request);
@@ -161,7 +164,7 @@ class BackgroundSaver::Impl {
     }
   }
 
-  // Of the tensors that have to be; empty: none.
+  // Returns the first tensor of SaveRequest::finite that is not finite; "" means none.
   std::string FirstNotFinite() const {
     std::string_view rest = writing_.bytes;
     for (const SafetensorsItem& item : copy_->items()) {
@@ -187,7 +190,7 @@ class BackgroundSaver::Impl {
     stop_allocating_ = true;
     if (thread_.joinable()) thread_.join();
   }
-  // Waits for what is under way, and keeps its outcome.
+  // Waits for the running save, and keeps its outcome.
   void Collect() {
     Join();
     if (!std::exchange(saving_, false)) return;
@@ -202,7 +205,7 @@ class BackgroundSaver::Impl {
   std::deque<SaveOutcome> outcomes_;
   int64_t begun_ = 0;
 
-  // Of the save under way. The thread's, from Start() to `done_`, but for the stall.
+  // State of the running save. Only its thread uses it until done_, except stall_seconds_.
   bool saving_ = false;
   SaverClock::time_point begin_ = {};
   StateDict state_;
@@ -233,7 +236,7 @@ double BackgroundSaver::WaitForCopy() {
 double BackgroundSaver::WaitForCopyOf(std::span<const at::Tensor> tensors) {
   return impl_->Wait([&](ShardCopy& copy) {
     copy.Finish(tensors);
-    // Not for what is on the host: the device's copies would hold up all that it computes.
+    // Skips this for host tensors, because all later work of the device would wait for its copies.
     const auto on_device = [](const at::Tensor& tensor) { return !tensor.is_cpu(); };
     if (std::ranges::any_of(tensors, on_device)) copy.MakeStreamWait();
   });

@@ -21,10 +21,10 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr size_t kChunkBytes = size_t{4} << 20;
-// LibTorch copies fewer elements than these (at::internal::GRAIN_SIZE) without threads of its own.
+// LibTorch copies fewer elements than these (at::internal::GRAIN_SIZE) on one thread.
 constexpr int64_t kSerialElements = 32768;
 
-// The memory that a tensor reads, or more.
+// Returns the memory that a tensor reads, or a larger range.
 std::string_view MemoryOf(const at::Tensor& tensor) {
   if (tensor.is_contiguous()) {
     return {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()};
@@ -38,7 +38,7 @@ void* MapPages(size_t bytes) {
     throw Failure(
         SystemError("taking " + std::to_string(bytes) + " bytes for a copy of the state", errno));
   }
-  ::madvise(memory, bytes, MADV_HUGEPAGE);  // a wish
+  ::madvise(memory, bytes, MADV_HUGEPAGE);  // a hint
   return memory;
 }
 
@@ -69,7 +69,8 @@ void HostBuffer::Free() {
   if (!is_pinned_) {
     ::munmap(memory, bytes);
   } else if (std::uncaught_exceptions() == 0) {
-    // After a failure the device may wait for ever for another rank: the failure is told first.
+    // After a failure, freeing may wait forever for another rank's device work. The process first
+    // reports the failure.
     pinned_.give_back(memory);
   }
 }
@@ -134,7 +135,7 @@ void ShardCopy::MakeStreamWait() const {
 
 void ShardCopy::WaitForDevice() {
   if (!copied_) return;
-  // Else this thread, which has used none, would begin with the first one.
+  // Without the guard, a thread that has used no device would begin with device 0.
   const c10::DeviceGuard guard(copied_->device());
   copied_->synchronize();
 }

@@ -1,4 +1,4 @@
-// One rank's part of the state, copied while its owners leave it alone.
+// Copies one rank's part of the state, while its owners do not change it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -21,7 +21,7 @@
 
 namespace ddprun::trainer {
 
-// Memory that is used again for every copy. It grows when it has to.
+// Memory for copies, which all saves reuse. It only grows.
 class HostBuffer {
  public:
   explicit HostBuffer(const PinnedMemory& pinned = {}) : pinned_(pinned) {}
@@ -29,10 +29,10 @@ class HostBuffer {
   HostBuffer(const HostBuffer&) = delete;
   HostBuffer& operator=(const HostBuffer&) = delete;
 
-  // Throws Failure where there is no such memory. For copies from a device it is pinned, if there
-  // is so much of that.
+  // Makes the buffer at least `bytes` long. For copies from a device the memory is pinned, if there
+  // is enough pinned memory. Throws Failure if there is no memory.
   void Reserve(size_t bytes, bool of_device);
-  // Has the system give the pages now, which costs more than to fill them later; until `stop`.
+  // Makes the system allocate the pages now, so that later writes are faster. Ends early if `stop`.
   void AllocatePages(const std::atomic<bool>& stop);
   char* data() { return data_; }
 
@@ -45,39 +45,38 @@ class HostBuffer {
   bool is_pinned_ = false;
 };
 
-// Any thread may call any method. The tensors have to live as long as this does; they are on the
-// CPU or on one device.
+// Any thread may call any method. Tensors outlive this object and are on the CPU or on one device.
 class ShardCopy {
  public:
-  // A piece's bytes stand in the buffer as they will in the file. What is on a device is copied
-  // from now on, behind the current stream's work, on a stream of its own.
+  // Puts the bytes of the pieces into the buffer in the order of the file. Begins to copy device
+  // tensors on a separate stream, after the current stream's work.
   ShardCopy(std::span<const StateTensor> tensors,
             std::span<const PlannedPiece> pieces,
             HostBuffer& buffer);
 
-  // In the order of the bytes.
+  // Returns the pieces in the order of their bytes.
   const std::vector<SafetensorsItem>& items() const { return items_; }
   size_t bytes() const { return bytes_; }
 
-  // Copies what no other thread is copying, until all of the CPU's is copied.
+  // Copies CPU chunks until all are copied; other threads may copy some of them.
   void Finish();
-  // The same for what shares memory with these tensors.
+  // Copies only the chunks that share memory with these tensors.
   void Finish(std::span<const at::Tensor> tensors);
-  // Has the current stream's later work come after the device's copies; the host waits for nothing.
+  // Makes later work of the current stream wait for the device's copies. The host does not wait.
   void MakeStreamWait() const;
-  // Waits for the device's copies. Throws the device's errors.
+  // Waits on the host for the device's copies. Throws the device's errors.
   void WaitForDevice();
-  // After Finish(): what a tensor's copy() threw; empty: nothing.
+  // Returns the first error of a tensor's copy(); "" means none. Call it after Finish().
   std::string error();
 
  private:
   enum class Progress { kWaiting, kUnderWay, kDone };
-  // Of a piece: so much that threads share the work, and that none waits for long.
+  // A part of a piece: small, so that threads divide the work and none waits long.
   struct Chunk {
-    std::string_view memory;  // that it is read from
+    std::string_view memory;  // the source, or its range in memory if it is strided
     char* target;
     size_t bytes;
-    at::Tensor strided;  // not defined where the bytes can be copied as they lie
+    at::Tensor strided;  // undefined if the bytes can be copied as they are
     Progress progress = Progress::kWaiting;
   };
 
@@ -87,12 +86,12 @@ class ShardCopy {
 
   std::vector<SafetensorsItem> items_;
   size_t bytes_ = 0;
-  std::optional<c10::Event> copied_;  // all that is on a device
+  std::optional<c10::Event> copied_;  // after all copies from a device
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Chunk> chunks_;
-  size_t next_ = 0;  // all chunks before have been begun
+  size_t next_ = 0;  // all chunks before it have been started
   size_t done_ = 0;
   std::string error_;
 };

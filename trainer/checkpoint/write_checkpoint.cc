@@ -38,7 +38,7 @@ Error NotSaved(const std::string& where, const std::string& what) {
   return Error{.title = "CHECKPOINT NOT SAVED",
                .where = where,
                .what = what,
-               .hint = "Training goes on, and the checkpoints of before are there.",
+               .hint = "Training continues, and the earlier checkpoints are unchanged.",
                .page = "checkpoint-not-saved"};
 }
 
@@ -128,7 +128,7 @@ class CheckpointWriter {
     while (true) {
       DDPRUN_ASSIGN(const bool ready, done());
       if (ready) return {};
-      if (abandoned_) return NotSaved(where, "It was not waited for any longer.");
+      if (abandoned_) return NotSaved(where, "It was not ready when the run had to stop waiting.");
       if (Clock::now() > deadline_) {
         const std::string limit = std::to_string(std::lround(writing_.options.deadline));
         return NotSaved(where, "It was not ready " + limit + " s after rank " +

@@ -6,8 +6,7 @@
 
 namespace ddprun::trainer {
 
-// All-reduces the piece of the operation's data that begins at `begin` and is in place on all
-// ranks.
+// All-reduces the piece of the operation's data from `begin`, which is in place on all ranks.
 Status AllReducePiece(AllReduceAlgorithm algorithm,
                       NodeMeeting& ranks,
                       const NodeOperation& operation,

@@ -1,5 +1,4 @@
-// The job's store as a c10d::Store, which c10d's process groups, PrefixStore and StoreCollectives
-// need.
+// The job's store as a c10d::Store, as c10d's process groups and StoreCollectives need it.
 #pragma once
 
 #include <chrono>

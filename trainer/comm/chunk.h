@@ -1,4 +1,4 @@
-// How the node's collectives divide arrays. Internal to them.
+// The division of arrays in the node's collectives. Internal to them.
 #pragma once
 
 #include <algorithm>

@@ -21,11 +21,10 @@ class Collectives {
 
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Says which ticket the flight recorder has given to the next operation.
+  // Sets the flight recorder's ticket of the next operation.
   virtual void UseTicket(uint64_t ticket) = 0;
 
-  // Reduces `data`, `count` elements on each rank, over all ranks. Every rank's `data` then holds
-  // the result.
+  // Reduces `data`, `count` elements on each rank, over all ranks; every `data` gets the result.
   virtual Status AllReduce(void* data,
                            size_t count,
                            DataType type,
@@ -40,8 +39,7 @@ class Collectives {
                            void* output,
                            size_t bytes,
                            Clock::time_point deadline) = 0;
-  // Reduces as AllReduce() does, but only `root` gets the result. On other ranks `data` does not
-  // change.
+  // Reduces as AllReduce() does, but only `root` gets the result; other `data` does not change.
   virtual Status Reduce(void* data,
                         size_t count,
                         DataType type,
@@ -62,9 +60,8 @@ class Collectives {
                           void* output,
                           size_t bytes,
                           Clock::time_point deadline) = 0;
-  // Exchanges parts as AllToAll() does, but of different sizes, packed in rank order. If a rank
-  // sends another size than the receiver expects, the receiver gets an error and its `output` is
-  // undefined.
+  // Exchanges parts as AllToAll() does, but of different sizes, packed in rank order. A receiver
+  // that expects another size gets an error, and its `output` is undefined.
   virtual Status AllToAllV(const void* input,
                            std::span<const size_t> send_bytes,
                            void* output,

@@ -1,5 +1,5 @@
-// How the ranks of a job find each other under any launcher: the ranks of one node find their
-// shared memory, and ranks of several nodes find each other through the job's store.
+// Connects the ranks of a job under any launcher: ranks of one node find their shared memory, ranks
+// of several nodes find each other through the job's store.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,7 @@ struct ConnectedNodes {
 };
 
 // Exchanges the network addresses of all ranks through `store`. A collective of all ranks.
-// `generation` is HostProcessGroup::Options::generation. Call it only after the last fork, because
-// it loads UCX.
+// `generation` is HostProcessGroup::Options::generation. It loads UCX: call it after the last fork.
 Result<ConnectedNodes> ConnectNodes(const Environment& environment,
                                     const RankInfo& info,
                                     int generation,

@@ -27,8 +27,7 @@ struct OperationHeader {
   uint32_t direct;  // 1: the data is in the rank's heap; 0: the rank stages it piece by piece
 };
 
-// The control block of one rank. Only this rank writes it, except for the `sleepers` fields and
-// `left`.
+// The control block of one rank. Only this rank writes it, except `left` and `sleepers` fields.
 struct ControlBlock {
   alignas(64) std::atomic<uint32_t> arrived;   // phases that this rank has reached; a futex
   alignas(64) std::atomic<uint32_t> sleepers;  // peers that sleep on `arrived`
@@ -37,12 +36,11 @@ struct ControlBlock {
   alignas(64) std::byte slots[2][kSlotBytes];  // data of small operations
   // The last operation whose data this rank has finished reading (NodeMeeting::EndReading).
   std::atomic<uint64_t> read;
-  // A failure of this rank alone (NodeMeeting::MeetAndShare): the operation's number, and the
-  // packed Error.
+  // A failure of this rank alone (NodeMeeting::MeetAndShare): the operation's number, packed Error.
   uint64_t failed_sequence;
   uint64_t failure_bytes;
   char failure[kPackedErrorBytes];
-  // In the first rank's block only: how many ranks have left this generation.
+  // In the first rank's block only: number of ranks that have left this generation.
   std::atomic<int> left;
   int heap_generation;         // the generation of this rank's heap; set before `arrived`
   std::atomic<bool> given_up;  // this rank comes to no later meeting of this generation

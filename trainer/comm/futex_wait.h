@@ -12,12 +12,11 @@ using Clock = std::chrono::steady_clock;
 
 struct WaitLimits {
   Clock::time_point deadline;
-  // How long to spin before sleeping. Spinning is useful only if there are idle cores.
+  // Time to spin before sleeping. Spinning is useful only if there are idle cores.
   std::chrono::nanoseconds spin{0};
   // Another thread of this process sets it to cancel the wait, which ends within kCancelPoll.
   const std::atomic<bool>& cancelled;
-  // Returns true if the counter will never reach the target. The wait calls it once per
-  // kCancelPoll.
+  // Returns whether the counter will never reach the target. Called once per kCancelPoll.
   std::function<bool()> lost = {};
 };
 inline constexpr std::chrono::milliseconds kCancelPoll{10};
@@ -30,8 +29,7 @@ bool WaitUntilReached(std::atomic<uint32_t>& word,
                       uint32_t target,
                       const WaitLimits& limits);
 
-// Sets `word` to `value` and wakes all sleepers. The store is visible before any later read of this
-// thread.
+// Sets `word` to `value` and wakes all sleepers. Later reads of this thread come after the store.
 void AdvanceAndWake(std::atomic<uint32_t>& word, std::atomic<uint32_t>& sleepers, uint32_t value);
 
 inline bool HasReached(uint32_t value, uint32_t target) {

@@ -13,7 +13,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// What each rank sends to the others when they make a new group. The first rank of the new group on
+// A rank's message to the other ranks that make a new group. The first rank of the new group on
 // each node makes the memory of this node.
 struct Invitation {
   int64_t pid = 0;  // the process whose /proc/<pid>/fd/<fd> is the memory
@@ -25,7 +25,9 @@ Error BadRanks(int rank, const std::string& what) {
   return Error{.title = "BAD GROUP",
                .where = "rank " + std::to_string(rank),
                .what = what,
-               .hint = "Every rank of the new group must give the same list, itself in it.",
+               .hint =
+                   "Every rank of the new group must give the same list, and its own rank must be "
+                   "in the list.",
                .page = "bad-group"};
 }
 

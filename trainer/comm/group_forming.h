@@ -1,5 +1,4 @@
-// How the ranks of a HostProcessGroup form a new group of some of them. Internal to
-// HostProcessGroup.
+// Forms a new group of some ranks of a HostProcessGroup. Internal to HostProcessGroup.
 #pragma once
 
 #include <vector>

@@ -33,11 +33,11 @@ class HostProcessGroup : public TensorCollectives {
     std::shared_ptr<FlightRecorder> recorder = {};  // records collectives; nullptr: none
     // The node of each rank (ConnectNodes). Empty: all ranks are on one node.
     std::vector<int> node_of_rank = {};
-    // The ranks' numbers in the job, for errors and the recorder. Empty: as here.
+    // The ranks' numbers in the job, for errors and the recorder. Empty: as in this group.
     std::vector<int> names = {};
     GroupWire wire = {};
   };
-  // Returns how long waits of a node's ranks spin: 0 unless each rank has a core.
+  // Returns the time that waits of a node's ranks spin: 0 unless each rank has a core.
   static std::chrono::nanoseconds SpinTime(int ranks);
   // Makes the group. `memory` is one file for all ranks of the node (SharedRegion::CreateFile),
   // inherited or passed as a descriptor. Throws Failure if it cannot be mapped.

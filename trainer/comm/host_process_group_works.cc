@@ -96,8 +96,8 @@ class CollectiveWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
-// Tells the recorder of the operation now. Returns `run` with the recorder's ticket for its first
-// collective.
+// Schedules the operation in the recorder now. Returns `run` with the recorder's ticket for its
+// first collective.
 OperationQueue::Function Announced(HostProcessGroupCore* core,
                                    c10d::OpType type,
                                    OperationQueue::Function run) {
@@ -108,8 +108,7 @@ OperationQueue::Function Announced(HostProcessGroupCore* core,
   };
 }
 
-// Returns the only tensor. It may be on a device, because messages from and for a device go through
-// the host.
+// Returns the only tensor. It may be on a device, because messages go through the host.
 const at::Tensor& OneOf(const std::vector<at::Tensor>& tensors) {
   return tensors.size() == 1 && OnDevice(tensors) ? tensors[0] : Single(tensors);
 }

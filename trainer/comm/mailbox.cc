@@ -11,8 +11,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-// The header in front of a message: whether its receiver has copied it. It fills a cache line, so
-// that messages begin at cache lines.
+// The header in front of a message, which shows whether its receiver has copied it. It fills a
+// cache line, so that messages begin at cache lines.
 struct alignas(64) BlockHeader {
   std::atomic<uint32_t> released;
 };
@@ -37,8 +37,7 @@ Mailbox::Mailbox(SharedRegion& region, NodePlacement placement, GroupWire wire, 
   }
 }
 
-// Messages that are not received yet stay, because their receiver may come after this rank has
-// ended.
+// Unreceived messages stay, because their receiver may come after this rank has ended.
 Mailbox::~Mailbox() {
   wire_.Finish();
   const auto cancel = [this](const Transport::Handle& receive) {

@@ -1,5 +1,4 @@
-// Messages from one rank to another: through shared memory on one node, through a Transport between
-// nodes.
+// Messages between ranks: through shared memory on one node, through a Transport between nodes.
 //
 // Send() copies a message at once, so that it never waits, even if the receiver has not taken
 // earlier messages. On a node the receiver copies the message out of the sender's heap; a thread
@@ -55,12 +54,10 @@ class Mailbox {
   };
   using Handle = std::shared_ptr<Transfer>;
 
-  // Sends a message. The transfer is done when Send() returns; its status is an Error if no memory
-  // is left.
+  // Sends a message. The transfer is done when Send() returns, with an Error if no memory is left.
   Handle Send(const void* data, size_t bytes, int to, int tag);
   // Begins a receive, which stays active until it is done or Wait() gives it up, even if its caller
-  // drops the handle. `keeps` owns the memory of `data` until then. A message of another size is an
-  // error.
+  // drops the handle. `keeps` owns the memory of `data` until then. Another size is an error.
   Handle Receive(
       void* data, size_t bytes, int from, int tag, std::shared_ptr<const void> keeps = {});
   // Progresses all receives without waiting. Returns whether the transfer is done.

@@ -6,7 +6,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// How long the end of a group waits for messages that have not left.
+// Time that the end of a group waits for messages that have not left.
 constexpr std::chrono::seconds kFarewell{5};
 // A wait on the transport ends after this time, because it does not notice messages from this node.
 constexpr std::chrono::milliseconds kLookAround{5};

@@ -25,20 +25,19 @@ class MultiNodeChain {
   Status AllReduce(std::span<std::byte* const> arrays, size_t bytes);
 
   // The rows of one rank of this node: one row of `bytes` bytes for each rank of the group,
-  // `stride` bytes apart from `begin` on. `result` receives the sum over all ranks of this rank's
-  // own row.
+  // `stride` bytes apart from `begin` on. `result` receives the sum of this rank's row over all
+  // ranks.
   struct Rows {
     const std::byte* begin = nullptr;
     size_t stride = 0;
     std::byte* result = nullptr;
   };
   Status ReduceScatter(std::span<const Rows> rows, size_t bytes);
-  // Returns whether ReduceScatter() carries less between the nodes than sending every rank's rows
-  // unsummed.
+  // Returns whether ReduceScatter() carries less between nodes than sending all rows unsummed.
   static bool PaysForReduceScatter(const NodePlacement& placement, DataType type);
 
  private:
-  // Where a piece is. An all-reduce has one row, which belongs to all ranks.
+  // The place of a piece. An all-reduce has one row, which belongs to all ranks.
   struct Place {
     int row = 0;
     size_t begin = 0;
@@ -60,7 +59,7 @@ class MultiNodeChain {
     std::vector<NodeLink::Handle> receives = {};  // by place in the ring
     std::vector<NodeLink::Handle> sends = {};
   };
-  struct Way {  // how the result comes back
+  struct Way {  // the way of the result back
     int from = -1;
     int to = -1;
     std::vector<size_t> pieces;  // that come from `from`

@@ -134,8 +134,7 @@ Status MultiNodeGroup::ReduceScatter(const void* input,
                                   static_cast<std::byte*>(output)));
 }
 
-// The staging memory holds columns of each row, if the rank stages, and after them columns of the
-// result.
+// The staging memory holds columns of each row, if the rank stages, then columns of the result.
 Status MultiNodeGroup::ReduceScatterLarge(NodeOperation& operation,
                                           const std::byte* input,
                                           std::byte* output) {

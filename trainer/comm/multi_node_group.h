@@ -51,11 +51,11 @@ class MultiNodeGroup : public RowCollectives {
                        Clock::time_point deadline) override;
 
  private:
-  // How many bytes are staged at a time. The number is large, because each piece passes through all
+  // Bytes that are staged at a time. The number is large, because each piece passes through all
   // nodes before the next one begins.
   static constexpr size_t kStaging = size_t{32} << 20;
 
-  // Where rows from other nodes are.
+  // The layout of the inbox for rows from other nodes.
   struct Inbox {
     size_t columns = 0;               // of a piece: bytes of each row
     std::vector<size_t> places = {};  // [rank][row]

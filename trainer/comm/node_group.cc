@@ -22,8 +22,7 @@ Status NodeGroup::AllReduce(void* data,
   operation.SetReduction(type, reduction);
   if (algorithm != AllReduceAlgorithm::kDirect) {
     operation.header.algorithm = static_cast<uint32_t>(algorithm);
-    // Small data is placed in the heap, too, because through the slots all algorithms would do the
-    // same.
+    // Small data is in the heap, too, because through the slots all algorithms would do the same.
     if (bytes <= kSlotBytes) Place(operation.header, data, bytes);
     return InPieces(operation, data, true, [&](size_t begin, size_t piece) {
       return AllReducePiece(algorithm, *this, operation, begin, piece);

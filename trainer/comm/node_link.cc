@@ -8,9 +8,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-// How long a wait continues after the deadline, so that it can learn of a failure on another node.
+// Time that a wait continues after the deadline, to learn of a failure on another node.
 constexpr std::chrono::milliseconds kNewsGrace{1000};
-// How long a failed rank waits for its report to leave.
+// Time that a failed rank waits for its report to leave.
 constexpr std::chrono::milliseconds kLastWords{300};
 
 }  // namespace
@@ -92,8 +92,7 @@ Status NodeLink::CompareHeaders() {
 
 Status NodeLink::Check(const NodeOperation& operation) {
   if (failed_) return *failed_;
-  // First looks for another node's report, because it names the cause; errors of messages here are
-  // its effects.
+  // First looks for another node's report: it names the cause of errors of messages here.
   for (const auto& witness : witnesses_) {
     const Handle& heard = witness->receive;
     if (!heard->done.load(std::memory_order_acquire) || !heard->status.ok()) continue;

@@ -14,7 +14,7 @@
 
 namespace ddprun::trainer {
 
-// How the ranks of a group reach each other across nodes.
+// The connections of a group's ranks across nodes.
 struct GroupWire {
   std::shared_ptr<Transport> transport = {};
   uint16_t group = 0;           // below kMaxGroups; different for groups that share two ranks
@@ -49,8 +49,8 @@ class NodeLink {
   // Waits for the headers of all other nodes, and compares them with this rank's.
   Status AwaitHeaders(const NodeOperation& operation);
 
-  // Send() and Receive() begin a message to or from `rank` of the group. When the operation ends,
-  // well or not, all of its messages are over.
+  // Begin a message to or from `rank` of the group. It lasts at most until the end of the
+  // operation, even if that fails.
   using Handle = Transport::Handle;
   Handle Send(int rank, WireStream stream, uint32_t number, const void* data, size_t bytes);
   Handle Receive(int rank, WireStream stream, uint32_t number, void* data, size_t bytes);
@@ -72,8 +72,7 @@ class NodeLink {
   // Progresses running messages without waiting.
   void Progress() { wire_.transport->Progress(); }
 
-  // Reports `error` to the other nodes, and ends all running messages. The link is unusable
-  // afterwards.
+  // Reports `error` to the other nodes, and ends all running messages. The link is then unusable.
   void Fail(const Error& error);
 
  private:

@@ -12,9 +12,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-// A rank that has failed at the deadline must still have time to say so.
+// Time after the deadline for a rank that failed at the deadline to share its error.
 constexpr std::chrono::milliseconds kGrace{2000};
-// For ranks that have all been at the last operation, and only have to copy its result.
+// Time for ranks that have met for the last operation to copy its result.
 constexpr std::chrono::milliseconds kReadingTime{1000};
 constexpr std::chrono::microseconds kReadingPoll{20};
 
@@ -82,14 +82,14 @@ Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadl
   ++phase_;
   AdvanceAndWake(own.arrived, own.sleepers, phase_);
   operation.recording.SetWaiting(true);
-  // A rank that is lost or has given up was in all meetings before the first that it misses. So all
-  // ranks fail in that meeting, and each may wait for the living ones.
+  // A rank that is lost or has given up was in all meetings before the first one that it missed. So
+  // all living ranks fail in that meeting, and may wait for each other until then.
   for (int rank = 0; rank < size() && !lost_; ++rank) {
     if (rank == options_.rank) continue;
     ControlBlock& peer = region_.control(rank);
     if (HasReached(peer.arrived.load(std::memory_order_acquire), phase_)) continue;
     const Status came = WaitFor(rank, peer.arrived, peer.sleepers, phase_, operation, deadline);
-    // A lost one may have come since one looked, and died.
+    // A lost rank may have arrived before it died.
     if (came.ok() || HasReached(peer.arrived, phase_)) continue;
     if (came.error().code == Code::kRankLost) lost_ = rank;
     operation.recording.Fail();

@@ -22,7 +22,7 @@ Result<UniqueFd> OpenMemoryOfPeer(const std::string& path) {
   return error;
 }
 
-// The node's first rank makes it and says where it can be opened.
+// Makes the memory on the node's first rank, and opens it on the others by a path in the store.
 Result<UniqueFd> ExchangeMemory(const Environment& environment,
                                 const RankInfo& info,
                                 int generation,
@@ -36,7 +36,7 @@ Result<UniqueFd> ExchangeMemory(const Environment& environment,
     const std::string path =
         "/proc/" + std::to_string(getpid()) + "/fd/" + std::to_string(file.get());
     DDPRUN_TRY(store.Set(key, path, deadline));
-    // The descriptor must stay open until all have opened it.
+    // Keeps the descriptor open until all ranks have opened it.
     std::vector<std::string> opened;
     for (int local = 1; local < info.local_world_size; ++local) {
       opened.push_back(key + "/" + std::to_string(local));

@@ -58,7 +58,7 @@ Error WrongSizes(int rank, int sender, size_t expected, size_t sent) {
                .what = "In all_to_all rank " + std::to_string(rank) + " expects " +
                        std::to_string(expected) + " bytes from rank " + std::to_string(sender) +
                        ", which sends " + std::to_string(sent) + ".",
-               .hint = "What one rank sends to another must be what that one expects.",
+               .hint = "Every rank must send as many bytes as the receiver expects.",
                .page = "mismatched-collectives"};
 }
 

@@ -1,4 +1,4 @@
-// Which rank of a group is on which node, and how data goes between the nodes. Pure.
+// The node of each rank of a group, and the order in which data goes between the nodes. Pure.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ class NodePlacement {
   // Returns the ranks of a node in rank order.
   const std::vector<int>& Members(int node) const { return members_[static_cast<size_t>(node)]; }
 
-  // Returns how many ranks of each node carry data between nodes: the size of the smallest node.
-  // They are the first ranks of each node, and each one talks to the ranks with its place on the
-  // other nodes.
+  // Returns the number of ranks of each node that carry data between nodes: the size of the
+  // smallest node. They are the first ranks of each node, and each one talks to the ranks with its
+  // place on the other nodes.
   int lanes() const { return lanes_; }
   bool carries() const { return LocalOf(rank_) < lanes_; }
   // Returns the rank with this rank's place on another node. REQUIRES: carries().
@@ -41,8 +41,7 @@ class NodePlacement {
     std::vector<int> locals;
   };
   const std::vector<Leg>& legs() const { return legs_; }
-  // Returns the order in which nodes get the result: each node once, from the last leg's back to
-  // the first's.
+  // Returns the nodes in the order in which they get the result, from the last leg to the first.
   const std::vector<int>& way_back() const { return way_back_; }
 
  private:

@@ -98,7 +98,7 @@ OperationQueue::~OperationQueue() {
   while (const EntryPtr entry = state_->TakeFront()) {
     Error gone{.title = "COLLECTIVE CANCELLED",
                .what = "The process group was left before this operation had begun.",
-               .hint = "Wait for what has been started before the group is left.",
+               .hint = "Before you leave the group, wait for all operations that you started.",
                .page = "collective-cancelled"};
     state_->Finish(entry, std::move(gone))();
   }

@@ -1,6 +1,5 @@
 // Runs operations in the background, one after the other, in the order of Submit(). A thread that
-// waits for an operation runs due operations itself, because this costs less than waking another
-// thread.
+// waits for an operation runs due operations itself, which costs less than waking another.
 #pragma once
 
 #include <atomic>
@@ -39,8 +38,7 @@ class OperationQueue {
   void OnDone(Entry& entry, std::function<void(const Status&)> call);
   // Waits until the entry is done.
   void Wait(Entry& entry);
-  // Waits until all operations submitted before and `run` are done. This thread may run them
-  // itself.
+  // Waits until all earlier operations and `run` are done. This thread may run them itself.
   Status RunNow(Function run);
 
  private:

@@ -18,7 +18,7 @@ Code CodeOf(char letter) {
 }  // namespace
 
 std::string PackError(const Error& error) {
-  // Short ones first: it is `what` that may be cut.
+  // `what` is last, because only it may be cut.
   std::string packed(1, LetterOf(error.code));
   for (const std::string* text : {&error.title, &error.where, &error.page, &error.hint}) {
     packed += *text + '\0';

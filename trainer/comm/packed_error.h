@@ -1,4 +1,4 @@
-// An Error as bytes, to be told to other processes.
+// Converts an Error to bytes for other processes.
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@ namespace ddprun::trainer {
 
 inline constexpr size_t kPackedErrorBytes = 2000;
 
-// At most kPackedErrorBytes, without `more`; what is too long is cut.
+// Returns at most kPackedErrorBytes, without Error::more; cuts a longer `what`.
 std::string PackError(const Error& error);
-// Of what PackError has made; never fails.
+// Unpacks the bytes of PackError(); never fails.
 Error UnpackError(std::string_view packed);
 
-// The error of another rank, as this one returns it.
+// Returns the error of rank `rank` as this rank reports it.
 Error AddReporter(int rank, Error error);
 
 }  // namespace ddprun::trainer

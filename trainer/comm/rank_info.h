@@ -16,8 +16,7 @@ struct RankInfo {
   int node_rank = 0;
 };
 
-// Reads the variables. Returns kUsage if a variable is not a number, or if they contradict each
-// other.
+// Reads the variables. Returns kUsage if one is not a number, or if they contradict each other.
 Result<RankInfo> ReadRankInfo(const Environment& environment);
 
 // Returns whether srun itself has started this process. SLURM_PROCID alone does not show it,

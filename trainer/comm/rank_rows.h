@@ -1,4 +1,4 @@
-// Which rank gives which bytes to which rank in a collective that exchanges rows.
+// The rows that each rank gives and takes in a collective that exchanges rows.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,7 @@
 
 namespace ddprun::trainer {
 
-// A rank that gives has one row, or one row for each rank. `width` is the length of the longest
-// row, in bytes.
+// A rank that gives has one row, or one row for each rank. `width`: bytes of the longest row.
 struct RankRows {
   size_t width = 0;
   bool for_each = false;             // true: one row for each rank; false: one row for all ranks
@@ -29,13 +28,12 @@ struct RankRows {
   size_t Length(int rank, int row) const {
     return lengths.empty() ? width : lengths[Index(rank, row)];
   }
-  // Returns how much of columns [begin, begin + columns) the row has.
+  // Returns the bytes of the row within columns [begin, begin + columns).
   size_t Length(int rank, int row, size_t begin, size_t columns) const {
     const size_t length = Length(rank, row);
     return length <= begin ? 0 : std::min(columns, length - begin);
   }
-  // Calls visit(rank, row) for each row that the ranks of lane `lane` in `from` give to the ranks
-  // of `to`.
+  // Calls visit(rank, row) for each row that ranks of `lane` in `from` give to ranks of `to`.
   template <typename Visit>
   void Between(const std::vector<int>& from,
                const std::vector<int>& to,

@@ -18,7 +18,7 @@ class Recording {
   Recording(Recording&& other) noexcept
       : recorder_(std::exchange(other.recorder_, nullptr)), ticket_(other.ticket_) {}
   Recording& operator=(Recording&&) = delete;
-  // Records the end of the collective, if Start() has recorded its start.
+  // Records the end of the collective if Start() has recorded its start.
   ~Recording() {
     if (recorder_ != nullptr && started_) recorder_->End(ticket_, succeeded_);
   }

@@ -73,7 +73,7 @@ struct TypeRow {
   std::string_view name;
   size_t size;
 };
-// By enumerator. The last row is for invalid types, which another rank's header may have.
+// Indexed by enumerator. The last row is for invalid types, which another rank's header may have.
 constexpr std::array<TypeRow, 8> kTypes = {{{"float32", 4},
                                             {"float64", 8},
                                             {"float16", 2},

@@ -23,15 +23,14 @@ void ReduceArrays(DataType type,
 // The functions below reduce from node to node: each node adds its arrays to what earlier nodes
 // have accumulated. All steps together give the bits of ReduceArrays() on all arrays.
 //
-// Returns the bytes of an accumulated element. 16-bit floats are accumulated in fp32, other types
-// unchanged.
+// Returns the bytes of an accumulated element: 16-bit floats accumulate in fp32, others unchanged.
 size_t PartialSizeOf(DataType type);
 
 struct PartialReduction {
   DataType type;
   Reduction reduction;
-  // What earlier nodes have accumulated, `count` elements. nullptr means that `sources` are the
-  // first arrays.
+  // The accumulated elements of earlier nodes, `count` of them. nullptr means that `sources` are
+  // the first arrays.
   const std::byte* before = nullptr;
   // At least one array, in rank order.
   std::span<const std::byte* const> sources;

@@ -1,4 +1,4 @@
-// How elements are stored and combined. Internal to the reductions.
+// Stores and combines elements. Internal to the reductions.
 #pragma once
 
 #include <bit>
@@ -22,8 +22,7 @@ namespace ddprun::trainer {
 // first-level cache.
 inline constexpr size_t kReduceBlock = 2048;
 
-// Load() converts a storage type to the type in which it is accumulated. 16-bit floats are plain
-// bits here.
+// Load() converts a storage type to the type that accumulates it. 16-bit floats are plain bits.
 struct Half {
   uint16_t bits;
 };

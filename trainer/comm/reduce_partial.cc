@@ -12,7 +12,7 @@ namespace {
 
 using Destinations = std::span<std::byte* const>;
 
-// Where a reduction ends: in `after`, or else in `destinations`, with the number of ranks.
+// The destination of a reduction: `after`, or else `destinations`, with the number of ranks.
 struct End {
   std::byte* after = nullptr;
   Destinations destinations = {};

@@ -1,4 +1,4 @@
-// The collectives in which ranks exchange rows. How rows reach other ranks is the derived class's.
+// Collectives in which ranks exchange rows. Derived classes transport the rows.
 #pragma once
 
 #include <functional>
@@ -76,8 +76,7 @@ class RowCollectives : public Collectives, protected NodeMeeting {
                           const void* input,
                           Clock::time_point deadline,
                           std::optional<size_t> own_bytes = {});
-  // Copies the rows for this rank to `output`, if this rank takes: one row of each giver, one after
-  // the other.
+  // Copies the rows for this rank to `output`, if this rank takes: one row of each giver, in order.
   Status CopyRows(CollectiveKind kind,
                   RankRows rows,
                   const void* input,

@@ -99,7 +99,8 @@ Status Serve(int listener, int file, int size, Clock::time_point deadline) {
   for (int rank = 1; rank < size; ++rank) missing.insert(rank);
   while (!missing.empty()) {
     if (!WaitReadable(listener, deadline)) {
-      return NotTogether("Rank 0 waited for these ranks in vain: " + FormatList(missing) + ".");
+      return NotTogether(
+          "Rank 0 waited for these ranks, but they did not come: " + FormatList(missing) + ".");
     }
     const UniqueFd peer(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
     int32_t rank = 0;
@@ -141,7 +142,8 @@ Result<UniqueFd> ShareFile(const std::string& name,
     UniqueFd file = ReceiveFd(server.get());
     if (file.valid()) return file;
   }
-  return NotTogether("Rank " + std::to_string(rank) + " waited for rank 0 in vain.");
+  return NotTogether("Rank " + std::to_string(rank) +
+                     " waited for rank 0, but rank 0 did not come.");
 }
 
 }  // namespace ddprun::trainer

@@ -24,8 +24,7 @@ constexpr size_t kHeapBytes = size_t{64} << 30;
 constexpr size_t kLargePageBytes = size_t{2} << 20;
 
 // The bytes of a generation in the file. Generations never overlap, because no address space is
-// larger. The file has its full size at once, because a process that resized it later could shorten
-// it for others.
+// larger. The file has its full size at once, because a later resize could shorten it for others.
 constexpr off_t kGenerationBytes = off_t{1} << 47;
 constexpr int kGenerations = 1 << 15;
 
@@ -42,7 +41,7 @@ constexpr size_t RoundUp(size_t bytes, size_t unit) {
 
 constexpr size_t kControlBytes = RoundUp(sizeof(ControlBlock), kPageBytes);
 
-// Returns where the heaps begin: after the control blocks and the channels of every pair.
+// Returns the offset of the heaps: after the control blocks and the channels of every pair.
 size_t HeapsOffset(int local_size) {
   const size_t n = static_cast<size_t>(local_size);
   return n * kControlBytes + RoundUp(n * n * sizeof(Channel), kPageBytes);

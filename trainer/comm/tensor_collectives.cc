@@ -25,8 +25,7 @@ void CheckPairs(const Tensors& outputs, const Tensors& inputs, const std::string
                "Give one output for each input.");
 }
 
-// Returns the bytes that go to, or come from, each rank. `splits` counts elements along dimension
-// 0.
+// Returns the bytes to or from each rank. `splits` counts elements along dimension 0.
 std::vector<size_t> PartBytes(const at::Tensor& tensor,
                               const std::vector<int64_t>& splits,
                               int size) {

@@ -14,11 +14,11 @@ struct HostProcessGroupCore;
 
 class TensorCollectives : public c10d::Backend {
  public:
-  // All operations take dense CPU tensors of any shape. Reductions take the types of
-  // data_type.h and sum, avg, max, min and product; others take any type. A list of tensors has one
-  // element per process, or one per rank where c10d says so. "_base" and "into_tensor" forms need
-  // contiguous tensors. allreduce and broadcast also take a device's tensors: the call waits for
-  // the device and copies to the host, and wait() copies back in the order of the current stream.
+  // All operations take dense CPU tensors of any shape. Reductions take the types of data_type.h
+  // and sum, avg, max, min and product; others take any type. A list of tensors has one element per
+  // process, or one per rank if c10d requires it. "_base" and "into_tensor" forms need contiguous
+  // tensors. allreduce and broadcast also take a device's tensors: the call waits for the device
+  // and copies to the host, and wait() copies back in the order of the current stream.
   using Tensors = std::vector<at::Tensor>;
   using Work = c10::intrusive_ptr<c10d::Work>;
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options = {}) override;

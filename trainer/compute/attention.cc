@@ -45,7 +45,8 @@ at::Tensor ComposedAttention(const AttentionInput& input) {
 at::Tensor ScaledDotProduct(const AttentionInput& input) {
   const bool equal_heads = input.queries.size(1) == input.keys.size(1);
   if (IsForHostKernels(input.queries)) {
-    // With dropout LibTorch's kernel keeps the probabilities, too, and all threads share its draws.
+    // With dropout, LibTorch's kernel keeps the probabilities and does not draw from
+    // HostGenerator().
     const bool fused_is_slow =
         ComputeType() != at::kFloat && equal_heads && input.queries.size(2) <= kLongestComposed;
     if (input.dropout > 0 || fused_is_slow) return ComposedAttention(input);

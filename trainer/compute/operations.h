@@ -63,8 +63,8 @@ at::Tensor LinearCrossEntropy(const at::Tensor& hidden,
                               const at::Tensor& targets,
                               double smoothing = 0);
 
-// Texts of different lengths as one matrix without padding, and back. Layers that treat each token
-// by itself then compute nothing for padding; attention gets the padded form.
+// Texts of different lengths as one matrix without padding, and back. Layers that treat tokens
+// separately then compute nothing for padding; attention gets the padded form.
 
 // Returns the rows [N, C] of `padded` [height, C] at `places`, int64 [N], ascending and different.
 // Differentiable once; PadRows() is its gradient.

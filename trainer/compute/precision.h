@@ -7,7 +7,7 @@
 
 namespace ddprun::trainer {
 
-// What a PrecisionScope sets for its thread.
+// The settings of a PrecisionScope for its thread.
 struct ComputePrecision {
   at::ScalarType type = at::kFloat;  // of matrix products
   double loss_scale = 1;

@@ -51,8 +51,7 @@ class TensorAxis {
                               WeightLayout layout) const = 0;
   // Returns the sum of the ranks' parts. Overwrites `part`.
   virtual at::Tensor Sum(const at::Tensor& part) const = 0;
-  // Returns the ranks' parts one after the other along the last dimension, OwnRange(whole) on this
-  // rank.
+  // Returns the ranks' parts joined along the last dimension, OwnRange(whole) on this rank.
   virtual at::Tensor Gather(const at::Tensor& part, int64_t whole) const = 0;
   // LinearCrossEntropy() of operations.h, with each rank's weights of its classes only. No rank has
   // the scores of all classes.

@@ -37,7 +37,7 @@ std::string TextOf(const json& object, const std::string& key) {
                               : Quoted(key) + " is missing";
 }
 
-// Returns what is wrong; "" means nothing.
+// Returns the problem; "" means none.
 std::string ProblemOf(const json& scaling) {
   // "type" is the older name; transformers uses it if both are there.
   const std::string type_key = scaling.contains("type") ? "type" : "rope_type";
@@ -62,7 +62,7 @@ std::string ProblemOf(const json& scaling) {
   }
   for (const auto& [key, value] : scaling.items()) {
     if (key == "type" || key == "rope_type" || std::ranges::count(type->numbers, key) > 0) continue;
-    return Quoted(key) + " is nothing that " + Quoted(type->name) + " takes";
+    return Quoted(key) + " is not an option of " + Quoted(type->name);
   }
   if (type->name == "llama3" && scaling.at("high_freq_factor") <= scaling.at("low_freq_factor")) {
     return "\"high_freq_factor\" is not above \"low_freq_factor\"";
@@ -72,14 +72,15 @@ std::string ProblemOf(const json& scaling) {
 
 }  // namespace
 
-void Checker::CheckRopeScaling() {
-  const json scaling = json::parse(config_.model.rope_scaling.text);
+void CheckRopeScaling(Checker& check) {
+  const json scaling = json::parse(check.config.model.rope_scaling.text);
   if (scaling.empty()) return;
   const std::string problem = ProblemOf(scaling);
   if (problem.empty()) return;
-  Conflict("model.rope_scaling", "In model.rope_scaling " + problem + ":",
-           "Write it as config.json of transformers has it, such as {\"rope_type\": \"linear\", "
-           "\"factor\": 4.0}.");
+  check.Conflict(
+      "model.rope_scaling", "In model.rope_scaling " + problem + ":",
+      "Write it as config.json of transformers has it, such as {\"rope_type\": \"linear\", "
+      "\"factor\": 4.0}.");
 }
 
 }  // namespace ddprun::trainer

@@ -14,7 +14,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// "cuda:" and a number.
+// Returns whether `device` is "cuda:" and a number.
 bool NamesGpu(const std::string& device) {
   const std::string prefix = "cuda:";
   const size_t digits = device.size() - std::min(device.size(), prefix.size());
@@ -22,94 +22,100 @@ bool NamesGpu(const std::string& device) {
          device.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
 }
 
-}  // namespace
-
-void Checker::CheckRun() {
-  const RunConfig& run = config_.run;
-  if (run.max_steps == 0) {
-    Conflict("run.max_steps", "A run of 0 steps trains nothing:",
-             "Set it to -1 to train as long as run.max_epochs says. Evaluating without training is "
-             "not there yet.");
-  }
-  for (const std::filesystem::path& part : std::filesystem::path(run.name)) {
-    if (part != "..") continue;
-    Conflict("run.name", "A name with \"..\" in it leaves the folder of runs:",
-             "Say with run.output_dir where runs are kept; run.name is a folder there.");
-    break;
-  }
-  const std::array<std::string_view, 3> devices = {"auto", "cpu", "cuda"};
-  if (!NamesGpu(run.device)) CheckWord("run.device", run.device, devices, "device to train on");
-  const std::array<std::string_view, 3> recoveries = {"auto", "peer", "none"};
-  CheckWord("run.recovery", run.recovery, recoveries, "way to recover");
-}
-
-void Checker::CheckScheduler() {
-  const double warmup = config_.scheduler.warmup_steps;
-  if (warmup < 1 || std::trunc(warmup) == warmup) return;
-  Conflict("scheduler.warmup_steps",
-           "From 1 on this is a number of steps, which cannot have a fraction:",
-           "Below 1 it is a share of the run: 0.1 warms up over the first tenth.");
-}
-
-void Checker::CheckStrategy() {
-  if (!config_.strategy.gradient_as_bucket_view) {
-    Conflict("strategy.gradient_as_bucket_view",
-             "Gradients are always views of their buckets here, so this cannot be false:",
-             "Remove the key. No gradient is kept twice, and none is copied back.");
-  }
-  CheckDevices();
-  CheckPipeline();
-}
-
-void Checker::CheckDevices() {
-  const StrategyConfig& strategy = config_.strategy;
+void CheckDevices(Checker& check) {
+  const StrategyConfig& strategy = check.config.strategy;
   const std::vector<std::string>& devices = strategy.devices;
-  const ParallelDims dims = *ResolveDims(config_, 0);
+  const ParallelDims dims = *ResolveDims(check.config, 0);
   if (devices.empty() && (dims.one_by_one || dims.replicas == Replicas::kDevices)) {
-    Missing("strategy.devices", "strategy.type \"" + std::string(Word(strategy.type)) + "\"");
+    check.Missing("strategy.devices", "strategy.type \"" + std::string(Word(strategy.type)) + "\"");
   }
   if (devices.empty()) return;
   const auto bad = std::ranges::find_if_not(
       devices, [](const std::string& device) { return device == "cpu" || NamesGpu(device); });
   if (bad != devices.end()) {
-    UnknownChoice("strategy.devices", *bad, "device to train on",
-                  "a list of \"cpu\" or \"cuda:0\", \"cuda:1\" and so on",
-                  "[\"cpu\", \"cpu\"] shares the cores between two.");
+    check.UnknownChoice("strategy.devices", *bad, "device to train on",
+                        "a list of \"cpu\" or \"cuda:0\", \"cuda:1\" and so on",
+                        "[\"cpu\", \"cpu\"] shares the cores between two.");
   }
   const auto is_cpu = [](const std::string& device) { return device == "cpu"; };
   const bool all_on_cpu = std::ranges::all_of(devices, is_cpu);
-  if ((config_.run.device == "cpu" && !all_on_cpu) || NamesGpu(config_.run.device)) {
-    Conflict("strategy.devices",
-             "run.device is \"" + config_.run.device + "\":", "Remove one of the two.");
+  if ((check.config.run.device == "cpu" && !all_on_cpu) || NamesGpu(check.config.run.device)) {
+    check.Conflict("strategy.devices",
+                   "run.device is \"" + check.config.run.device + "\":", "Remove one of the two.");
   }
   const auto count = static_cast<int64_t>(devices.size());
   if (strategy.output_device >= count) {
-    Conflict("strategy.output_device",
-             "strategy.devices has " + std::to_string(count) + ", counted from 0:",
-             "Give a number below " + std::to_string(count) + ".");
+    check.Conflict("strategy.output_device",
+                   "strategy.devices has " + std::to_string(count) + ", counted from 0:",
+                   "Give a number below " + std::to_string(count) + ".");
   }
   if (dims.replicas == Replicas::kDevices && !all_on_cpu && std::ranges::any_of(devices, is_cpu)) {
-    Conflict("strategy.devices", "The devices of \"dp\" have to be of one kind:",
-             "Each gets as many samples as the others, so that a step is as slow as the slowest.");
+    check.Conflict(
+        "strategy.devices", "The devices of \"dp\" have to be of one kind:",
+        "Each gets as many samples as the others, so that a step is as slow as the slowest.");
   }
 }
 
-void Checker::CheckPipeline() {
-  const ParallelDims dims = *ResolveDims(config_, 0);
+void CheckPipeline(Checker& check) {
+  const ParallelDims dims = *ResolveDims(check.config, 0);
   if (dims.in_stages || dims.replicas != Replicas::kShardOptimizer) return;
   for (const std::string_view path :
        {"strategy.pipeline_schedule", "strategy.pipeline_micro_batches",
         "strategy.layers_per_stage"}) {
-    if (IsDefault(GetKey(path), config_)) continue;
-    Conflict(path, "strategy.type \"zero1\" has stages where it is told how many:",
-             "Set strategy.pipeline_parallel_size, or remove the key.");
+    if (IsDefault(GetKey(path), check.config)) continue;
+    check.Conflict(
+        path,
+        "strategy.type \"zero1\" has pipeline stages only with strategy.pipeline_parallel_size:",
+        "Set strategy.pipeline_parallel_size, or remove the key.");
   }
 }
 
+}  // namespace
+
+void CheckRun(Checker& check) {
+  const RunConfig& run = check.config.run;
+  if (run.max_steps == 0) {
+    check.Conflict(
+        "run.max_steps", "A run of 0 steps trains nothing:",
+        "Set it to -1 to train as long as run.max_epochs says. Evaluating without training is "
+        "not there yet.");
+  }
+  for (const std::filesystem::path& part : std::filesystem::path(run.name)) {
+    if (part != "..") continue;
+    check.Conflict("run.name", "A name with \"..\" in it leaves the folder of runs:",
+                   "Say with run.output_dir where runs are kept; run.name is a folder there.");
+    break;
+  }
+  const std::array<std::string_view, 3> devices = {"auto", "cpu", "cuda"};
+  if (!NamesGpu(run.device)) {
+    check.CheckWord("run.device", run.device, devices, "device to train on");
+  }
+  const std::array<std::string_view, 3> recoveries = {"auto", "peer", "none"};
+  check.CheckWord("run.recovery", run.recovery, recoveries, "way to recover");
+}
+
+void CheckScheduler(Checker& check) {
+  const double warmup = check.config.scheduler.warmup_steps;
+  if (warmup < 1 || std::trunc(warmup) == warmup) return;
+  check.Conflict("scheduler.warmup_steps",
+                 "From 1 on this is a number of steps, which cannot have a fraction:",
+                 "Below 1 it is a share of the run: 0.1 warms up over the first tenth.");
+}
+
+void CheckStrategy(Checker& check) {
+  if (!check.config.strategy.gradient_as_bucket_view) {
+    check.Conflict("strategy.gradient_as_bucket_view",
+                   "Gradients are always views of their buckets here, so this cannot be false:",
+                   "Remove the key. No gradient is kept twice, and none is copied back.");
+  }
+  CheckDevices(check);
+  CheckPipeline(check);
+}
+
 // Transformers have their own kind of loss, and a plugin's model brings its own.
-void Checker::CheckLoss() {
-  const TrainingConfig& training = config_.training;
-  const ModelType type = config_.model.type;
+void CheckLoss(Checker& check) {
+  const TrainingConfig& training = check.config.training;
+  const ModelType type = check.config.model.type;
   const std::string model = "model.type \"" + std::string(Word(type)) + "\"";
   const bool tokens = type == ModelType::kGpt || type == ModelType::kLlama;
   const bool plugin = type == ModelType::kPlugin;
@@ -117,62 +123,64 @@ void Checker::CheckLoss() {
                        (type == ModelType::kBert && training.loss == Loss::kCausalLm) ||
                        (plugin && training.loss != Loss::kAuto);
   if (foreign) {
-    Conflict("training.loss",
-             model + " has another loss:", "Remove the key: \"auto\" is the model's own.");
+    check.Conflict("training.loss",
+                   model + " has another loss:", "Remove the key: \"auto\" is the model's own.");
   }
   if (plugin && training.label_smoothing > 0) {
-    Conflict("training.label_smoothing", model + " brings its own loss:",
-             "Remove the key, or have the plugin smooth its targets.");
+    check.Conflict("training.label_smoothing", model + " brings its own loss:",
+                   "Remove the key, or have the plugin smooth its targets.");
   }
 }
 
-void Checker::CheckCheckpoints() {
-  const std::string& best = config_.checkpoint.save_best;
-  const std::vector<std::string>& metrics = config_.evaluation.metrics;
+void CheckCheckpoints(Checker& check) {
+  const std::string& best = check.config.checkpoint.save_best;
+  const std::vector<std::string>& metrics = check.config.evaluation.metrics;
   const auto words = WordsOf(Metric{});
   const bool known = best.empty() || best == "loss" || std::ranges::count(words, best) > 0;
-  if (!known && config_.model.type != ModelType::kPlugin) {
-    Conflict("checkpoint.save_best", "\"" + best + "\" is neither \"loss\" nor a metric:",
-             ChoiceHint("checkpoint.save_best", best, words));
+  if (!known && check.config.model.type != ModelType::kPlugin) {
+    check.Conflict("checkpoint.save_best", "\"" + best + "\" is neither \"loss\" nor a metric:",
+                   ChoiceHint("checkpoint.save_best", best, words));
   } else if (known && !best.empty() && best != "loss" && !metrics.empty() &&
              std::ranges::count(metrics, best) == 0) {
-    Conflict("checkpoint.save_best",
-             "\"" + best + "\" is not computed in this run:", "Add it to evaluation.metrics.");
+    check.Conflict("checkpoint.save_best", "\"" + best + "\" is not computed in this run:",
+                   "Add it to evaluation.metrics.");
   }
-  const RunConfig& run = config_.run;
+  const RunConfig& run = check.config.run;
   if (run.resume == "auto" && run.name.empty() && run.output_dir.find("{name}") != run.name.npos) {
-    Conflict("run.resume", "The run has no name, so that its folder is a new one at each start:",
-             "Set run.name, or name the folder to go on from.");
+    check.Conflict("run.resume",
+                   "The run has no name, so that its folder is a new one at each start:",
+                   "Set run.name, or name the folder to go on from.");
   }
 }
 
-void Checker::CheckMetrics() {
+void CheckMetrics(Checker& check) {
   const auto words = WordsOf(Metric{});
-  for (const std::string& metric : config_.evaluation.metrics) {
+  for (const std::string& metric : check.config.evaluation.metrics) {
     if (std::ranges::find(words, metric) != words.end()) continue;
     const std::string hint =
-        config_.model.type == ModelType::kPlugin
+        check.config.model.type == ModelType::kPlugin
             ? "A plugin's own metrics are not named here: all of them are computed."
             : ChoiceHint("evaluation.metrics", metric, words);
-    UnknownChoice("evaluation.metrics", metric, "metric",
-                  "a list of " + FormatList(words, ", ", "\""), hint);
+    check.UnknownChoice("evaluation.metrics", metric, "metric",
+                        "a list of " + FormatList(words, ", ", "\""), hint);
   }
-  // What the targets are is known of all data but a plugin's.
-  const DataConfig& data = config_.data;
-  if (data.format == DataFormat::kPlugin || config_.model.type == ModelType::kPlugin) return;
+  // The type of the targets is known, except for a plugin's data.
+  const DataConfig& data = check.config.data;
+  if (data.format == DataFormat::kPlugin || check.config.model.type == ModelType::kPlugin) return;
   const bool table = data.format == DataFormat::kCsv;
   const bool numbers =
       data.format == DataFormat::kRandom || (table && data.target_type == TargetType::kNumber);
-  for (const std::string& metric : config_.evaluation.metrics) {
+  for (const std::string& metric : check.config.evaluation.metrics) {
     const bool fits_both =
         metric == Word(Metric::kPerplexity) || std::ranges::count(words, metric) == 0;
     const bool of_numbers = metric == Word(Metric::kMse) || metric == Word(Metric::kMae);
     if (fits_both || of_numbers == numbers) continue;
     const std::string kind = numbers ? "numbers" : "classes or tokens";
-    Conflict("evaluation.metrics",
-             "\"" + metric + "\" is a metric of " + (of_numbers ? "numbers" : "classes") +
-                 ", but this data has " + kind + " to predict:",
-             table ? "Take other metrics, or change data.target_type." : "Take other metrics.");
+    check.Conflict(
+        "evaluation.metrics",
+        "\"" + metric + "\" is a metric of " + (of_numbers ? "numbers" : "classes") +
+            ", but this data has " + kind + " to predict:",
+        table ? "Take other metrics, or change data.target_type." : "Take other metrics.");
   }
 }
 

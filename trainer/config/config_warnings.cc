@@ -60,7 +60,7 @@ class Warnings {
 
   void WarnOfRun() {
     if (config_.run.max_steps <= 0) return;
-    WarnIfGiven({"run.max_epochs"}, "run.max_steps rules over it");
+    WarnIfGiven({"run.max_epochs"}, "run.max_steps sets the length of the run");
   }
 
   void WarnOfBatches() {

@@ -1,84 +1,43 @@
-#include <algorithm>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "base/text.h"
 #include "trainer/config/checker.h"
 #include "trainer/config/facts.h"
-#include "trainer/config/foreign_names.h"
 
 namespace ddprun::trainer {
 
-void Checker::Missing(std::string_view path, std::string_view needed_for) {
-  const Key& key = GetKey(path);
-  // Sizes have 0 in their range only so that a resolved config can hold every key.
-  const bool zero_is_absent = key.range.min == 0;
-  problems_->Add(entries_.ErrorAbout(
-      path, {.title = "MISSING KEY",
-             .page = "missing-key",
-             .found = std::string(path) + " is missing; " + std::string(needed_for) + " needs it:",
-             .expected = zero_is_absent ? "" : "Accepted: " + AcceptedText(key) + ".",
-             .hint = std::string(key.meaning)}));
-}
+namespace {
 
-void Checker::Conflict(std::string_view path, std::string found, std::string hint) {
-  problems_->Add(entries_.ErrorAbout(path, {.title = "KEYS THAT DO NOT FIT",
-                                            .page = "keys-that-do-not-fit",
-                                            .found = std::move(found),
-                                            .hint = std::move(hint)}));
-}
-
-void Checker::UnknownChoice(std::string_view path,
-                            const std::string& word,
-                            const std::string& what,
-                            const std::string& accepted,
-                            std::string hint) {
-  problems_->Add(entries_.ErrorAbout(path, {.title = "UNKNOWN CHOICE",
-                                            .page = "unknown-choice",
-                                            .found = "\"" + word + "\" is no " + what + ":",
-                                            .expected = "Accepted: " + accepted + ".",
-                                            .hint = std::move(hint)}));
-}
-
-void Checker::CheckWord(std::string_view path,
-                        const std::string& word,
-                        std::span<const std::string_view> words,
-                        const std::string& what) {
-  if (std::ranges::find(words, word) != words.end()) return;
-  UnknownChoice(path, word, what, FormatList(words, ", ", "\""), ChoiceHint(path, word, words));
-}
-
-void Checker::CheckRequired() {
+void CheckRequired(Checker& check) {
   for (const Key& key : AllKeys()) {
-    if (key.required && entries_.Find(key) == nullptr) Missing(key.Path(), "every config");
+    if (!key.required || check.entries.Find(key) != nullptr) continue;
+    check.Missing(key.Path(), "every config");
   }
 }
 
-// Keys for another kind of model, data or optimizer would be ignored: say so. A value that equals
-// the default does no harm; config.resolved.json holds all keys.
-void Checker::CheckScopes() {
-  for (const auto& [key, entry] : entries_.all()) {
+// Reports keys for another kind of model, data or optimizer, because they would be ignored. Allows
+// values that equal the default, because config.resolved.json holds all keys.
+void CheckScopes(Checker& check) {
+  for (const auto& [key, entry] : check.entries.all()) {
     for (const Scope* scope : {&key->only_for, &key->not_for}) {
-      if (scope->key.empty() || IsDefault(*key, config_)) continue;
+      if (scope->key.empty() || IsDefault(*key, check.config)) continue;
       const bool only = scope == &key->only_for;
-      if (HasWord(GetKey(scope->key), scope->values, config_) == only) continue;
-      Conflict(key->Path(),
-               key->Path() + (only ? " is for " : " is not for ") + ScopeText(*scope) +
-                   ", but this config has " + ValueText(GetKey(scope->key), config_) + ":",
-               "Remove the key, or change " + std::string(scope->key) + ".");
+      if (HasWord(GetKey(scope->key), scope->values, check.config) == only) continue;
+      check.Conflict(key->Path(),
+                     key->Path() + (only ? " is for " : " is not for ") + ScopeText(*scope) +
+                         ", but this config has " + ValueText(GetKey(scope->key), check.config) +
+                         ":",
+                     "Remove the key, or change " + std::string(scope->key) + ".");
     }
   }
 }
 
-void Checker::CheckFacts() {
-  for (const auto& conflict : ConflictsOf(config_)) {
-    const bool only_maker = Given(conflict.maker) && !Given(conflict.refuser);
-    Conflict(only_maker ? conflict.maker : conflict.refuser, conflict.found, conflict.hint);
+void CheckFacts(Checker& check) {
+  for (const auto& conflict : ConflictsOf(check.config)) {
+    const bool only_maker = check.Given(conflict.maker) && !check.Given(conflict.refuser);
+    check.Conflict(only_maker ? conflict.maker : conflict.refuser, conflict.found, conflict.hint);
   }
 }
-
-namespace {
 
 bool HasValue(const Entries& entries, std::string_view path) {
   const Entry* entry = entries.Find(path);
@@ -116,7 +75,7 @@ void FillDerivedDefaults(const Entries& entries, Config* config) {
   const auto has_value = [&](std::string_view path) { return HasValue(entries, path); };
   config->optimizer.type_given = has_value("optimizer.type");
   if (!has_value("data.data_seed")) config->data.data_seed = config->run.seed;
-  // Elsewhere it stays at the default, which a config of any format may hold.
+  // For other formats it keeps its default, which any config may hold.
   if (config->data.format == DataFormat::kRandom && !has_value("data.dataset_seed")) {
     config->data.dataset_seed = config->data.data_seed;
   }
@@ -131,19 +90,13 @@ void FillDerivedDefaults(const Entries& entries, Config* config) {
 
 void CrossCheck(const Entries& entries, const Config& config, Problems* problems) {
   Checker checker(entries, config, problems);
-  checker.CheckRequired();
-  // Without a model type the rest would complain about a choice that was never made.
+  CheckRequired(checker);
+  // Without model.type, other checks would report problems of a type that nobody chose.
   if (entries.Find("model.type") == nullptr) return;
-  checker.CheckScopes();
-  checker.CheckRun();
-  checker.CheckModel();
-  checker.CheckData();
-  checker.CheckLoss();
-  checker.CheckCheckpoints();
-  checker.CheckFacts();
-  checker.CheckScheduler();
-  checker.CheckStrategy();
-  checker.CheckMetrics();
+  for (const auto part : {CheckScopes, CheckRun, CheckModel, CheckData, CheckLoss, CheckCheckpoints,
+                          CheckFacts, CheckScheduler, CheckStrategy, CheckMetrics}) {
+    part(checker);
+  }
 }
 
 }  // namespace ddprun::trainer

@@ -25,7 +25,7 @@ class Entries {
   // Adds all known keys of the file's tree, and reports unknown and duplicate ones.
   void AddFile(const JsonValue& root, Problems* problems);
   // Adds "section.name=value", which replaces an earlier value. The value is JSON, or text without
-  // quotes, because quotes are laborious in a shell.
+  // quotes, because a shell needs them escaped.
   void AddOverride(const std::string& text, Problems* problems);
 
   // Return nullptr if neither the file nor an override sets the key.

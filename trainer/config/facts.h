@@ -1,5 +1,5 @@
-// What each setting makes of a training step, and what it cannot bear: a row for each feature.
-// Whether settings go together follows from the rows. No code names a pair of keys. Pure.
+// A table of settings: the facts that each setting makes true of a training step, and the facts
+// that it excludes. Conflicts follow from the rows; no code names a pair of keys. Pure.
 #pragma once
 
 #include <span>
@@ -45,22 +45,22 @@ inline constexpr Fact kHashes = "compares ranks after each update";
 
 struct Never {
   std::vector<Fact> facts;
-  Fact because = {};  // the predicate of the setting that cannot bear them
+  Fact because = {};  // the predicate of the setting that excludes them
 };
 
 struct Setting {
   std::string_view key;  // of the key table, or the name of a feature without a key
-  std::vector<std::string_view> words = {};  // that have the facts; empty: all values but `off`
-  std::string_view off = {};                 // what to set instead; empty: the key's default
+  std::vector<std::string_view> words = {};  // values with the facts; empty: all but `off`
+  std::string_view off = {};                 // the value to set instead; empty: the default
   std::vector<Fact> makes = {};
   std::vector<Never> never = {};
-  bool yields = false;  // gives way to what it cannot bear; otherwise a config is refused
+  bool yields = false;  // true: excluded facts turn it off; false: the config is refused
   bool (*on)(const Config& config) = nullptr;  // instead of `words` and `off`
 };
 
 std::span<const Setting> AllSettings();
 
-// Two keys that do not go together: `maker` makes a fact that `refuser` cannot bear.
+// A conflict of two keys: `maker` makes a fact that `refuser` excludes.
 struct Conflict {
   std::string_view maker;
   std::string_view refuser;
@@ -70,8 +70,7 @@ struct Conflict {
   std::string hint;
 };
 
-// Returns the conflicts of a config. One message for the same two keys is enough, and one for the
-// same reason of a key.
+// Returns the conflicts of a config, at most one for each pair of keys and each reason of a key.
 std::vector<Conflict> ConflictsOf(const Config& config,
                                   std::span<const Setting> settings = AllSettings());
 
@@ -80,7 +79,7 @@ std::string SettingThatMakes(const std::vector<Fact>& facts,
                              const Config& config,
                              std::span<const Setting> settings = AllSettings());
 
-// Returns the first setting that makes what `key` cannot bear, whether or not `key` is on, or "".
+// Returns the first setting that makes a fact which `key` excludes, even if `key` is off, or "".
 std::string ObstacleTo(std::string_view key,
                        const Config& config,
                        std::span<const Setting> settings = AllSettings());

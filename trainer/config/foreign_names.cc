@@ -21,7 +21,7 @@ constexpr WithoutKey kWithoutKey[] = {
      "n_gpu n_gpus num_gpus gpus world_size local_rank master_addr master_port main_process_ip "
      "main_process_port rdzv_endpoint rdzv_backend rdzv_id rdzv_conf hostfile "
      "data_parallel_replicate_degree dp_replicate_size ddp_replicate",
-     "How many ranks there are, and where, is said on the command line, as to torchrun:\n"
+     "Give the number of ranks and of nodes on the command line, as for torchrun:\n"
      "ddprun --nnodes=1 --nproc_per_node=2 train.json"},
     {"max_restarts monitor_interval hang_timeout log_level log_level_replica redirects tee "
      "standalone",

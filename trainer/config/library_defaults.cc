@@ -38,7 +38,7 @@ std::string UnlikePyTorch(const Config& config) {
     // Leaves out no_decay, which is long and matters only with weight_decay.
     const bool told = !row.pytorch.empty() && row.path != "optimizer.no_decay";
     if (!told || !IsFor(key, config.optimizer.type) || !IsDefault(key, config)) continue;
-    text += (text.empty() ? "defaults that PyTorch has otherwise: " : ", ") +
+    text += (text.empty() ? "defaults that differ from PyTorch's: " : ", ") +
             std::string(key.name) + " " + ValueText(key, config) + " (" +
             std::string(row.pytorch.substr(0, row.pytorch.find(' '))) + ")";
   }

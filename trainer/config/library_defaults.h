@@ -19,8 +19,8 @@ struct LibraryDefault {
 
 std::span<const LibraryDefault> LibraryDefaults();
 
-// Returns a line with the keys of optimizer and learning rate whose default in `config` differs
-// from PyTorch's, which stands in brackets. "" means none, or that the config names no optimizer.
+// Returns a line with the keys that have their default in `config` and another in PyTorch, which
+// follows in brackets. "" means none, or that the config names no optimizer.
 std::string UnlikePyTorch(const Config& config);
 
 }  // namespace ddprun::trainer

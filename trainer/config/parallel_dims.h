@@ -1,5 +1,5 @@
-// How ranks or devices divide the model, its state and the samples: the numbers that strategy.type
-// and its sizes mean for a number of ranks. Code that acts asks these numbers, not the word. Pure.
+// The division of the model, its state and the samples among ranks or devices: the numbers that
+// strategy.type and its sizes mean. Code uses these numbers instead of strategy.type. Pure.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace ddprun::trainer {
 struct Config;
 enum class StrategyType;
 
-// What the ranks (or devices) of the data axis do together.
+// The common work of the ranks (or devices) of the data axis.
 enum class Replicas : uint8_t {
-  kNone,             // nothing: there is one replica of the model
+  kNone,             // none: there is one replica of the model
   kAverage,          // average gradients: "ddp"
-  kShardOptimizer,   // and share out the optimizer's state: "zero1"
+  kShardOptimizer,   // and divide the optimizer's state: "zero1"
   kShardGradients,   // and the gradients: "zero2"
   kShardParameters,  // and the parameters: "zero3"
   kDevices,          // are devices of one process: "dp"
@@ -29,7 +29,7 @@ struct ParallelDims {
   int tensor = 1;           // ranks that divide each layer
   int pipeline = 1;         // ranks that divide the stages
   int data = 1;             // ranks with the same part of the model and other samples
-  int shard = 0;            // of data: ranks that divide the state of one replica; 0 means all
+  int shard = 0;            // ranks of the data axis that divide the state of one replica
   bool in_stages = false;   // a pipeline, also one of a single stage
   int stages = 1;           // of the pipeline, on ranks or on devices
   bool one_by_one = false;  // a stage works on one micro-batch after the other

@@ -29,7 +29,7 @@ Result<Config> ReadConfigText(const Source& file,
     assigned = false;
     problems.Add(std::move(status).error());
   }
-  // Not after an error, because the default of a refused value may not fit the other keys.
+  // Skipped after an error, because the default of a refused value may not fit the other keys.
   if (assigned) {
     FillDerivedDefaults(entries, &config);
     CrossCheck(entries, config, &problems);

@@ -85,7 +85,7 @@ Slot SlotOf(T& field) {
   }
 }
 
-// Returns the field's value as JSON. Numbers have so many digits that reading gives equal values.
+// Returns the field's value as JSON. Numbers have enough digits to be read back equal.
 std::string SlotText(const Slot& slot);
 
 }  // namespace ddprun::trainer

@@ -40,7 +40,7 @@ std::string Where(const Span& span);
 //   14|     "bucket_size_mb": 25,
 //           ^^^^^^^^^^^^^^^^
 // Tabs are expanded. Control characters and invalid bytes become '?', so that a hostile file cannot
-// control the terminal. Of a span over several lines, the first line is shown.
+// control the terminal. A span over several lines shows its first line.
 std::string Snippet(const Span& span);
 
 // Returns `text` with '?' for control characters and invalid UTF-8, cut to `columns` with "...".

@@ -31,14 +31,14 @@ struct NumberOrAuto {
 };
 
 struct StrategyConfig {
-  StrategyType type = StrategyType::kAuto;      // auto: ddp when the world has more than one rank
+  StrategyType type = StrategyType::kAuto;      // auto: ddp for several (virtual) ranks
   NumberOrAuto bucket_cap_mb = {.number = 25};  // MiB
   double first_bucket_mb = 1;                   // MiB
   Overlap overlap = Overlap::kBackward;
   bool optimizer_in_backward = false;
   bool find_unused_parameters = false;
   bool static_graph = false;
-  bool gradient_as_bucket_view = true;  // for configs that say so: there is no other way
+  bool gradient_as_bucket_view = true;  // only true; for configs from PyTorch
   bool broadcast_buffers = true;
   bool check_finite = false;
   CommHookType comm_hook = CommHookType::kNone;
@@ -46,11 +46,11 @@ struct StrategyConfig {
   int64_t power_sgd_start_step = 1000;
   int64_t post_local_sgd_start_step = 100;
   int64_t post_local_sgd_period = 4;
-  // How many ranks share each replica of the model; the others are replicas (mesh.h).
-  // 0: all ranks, where the type is of that name; else 1.
+  // Ranks that divide each layer, or the stages, of a replica of the model (mesh.h). 0: all ranks
+  // if strategy.type has this name, else 1.
   int64_t tensor_parallel_size = 0;
   int64_t pipeline_parallel_size = 0;
-  int64_t shard_size = 0;  // zero: data ranks that share one replica's state; 0: all
+  int64_t shard_size = 0;  // zero: data ranks that divide one replica's state; 0: all
   PipelineSchedule pipeline_schedule = PipelineSchedule::k1F1B;
   int64_t pipeline_micro_batches = 0;     // of each micro-batch of accumulation; 0: 2 per stage
   std::vector<int64_t> layers_per_stage;  // empty: balanced by measured cost
@@ -59,15 +59,15 @@ struct StrategyConfig {
   DpLoss loss = DpLoss::kGathered;        // dp
 };
 
-// How an all-reduce is done. kDirect is the fast one; the others are the textbook's, for study.
-// Rank-order sums, with 16-bit floats rounded once: all but kRing, whose sums go around the ring,
-// from another rank for each part of the data, and are rounded at every rank. All are
-// deterministic and give the same bits on all ranks.
+// Algorithms of an all-reduce: kDirect is the fastest, the others are for study. All are
+// deterministic, with equal bits on all ranks. Sums are in rank order, and 16-bit floats are
+// rounded once; except kRing, whose sums begin at another rank for each part and are rounded at
+// each rank.
 enum class AllReduceAlgorithm {
   kDirect,           // each rank sums a part of the data over all ranks and writes it to all
   kReduceBroadcast,  // rank 0 sums everything, then the others fetch the result
   kAllToAll,         // every rank fetches everything and sums it for itself
-  kRing,             // each rank adds its part to what its left neighbour has; then parts go around
+  kRing,  // each rank adds its part to its left neighbour's sum; the results go around, too
 };
 
 struct CommConfig {

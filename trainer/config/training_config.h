@@ -15,13 +15,12 @@ struct RunConfig {
   std::string name;                        // "" means date and time (report/run_folder.h)
   std::string output_dir = "runs/{name}";  // relative to the working directory
   int64_t seed = 42;
-  int64_t max_steps = -1;       // optimizer steps, never 0; if > 0, max_epochs does not count
-  double max_epochs = 1.0;      // passes over the training data
-  Interval max_time = {};       // from the job's start; 0 means no limit
-  std::string resume = "job";   // "job", "auto", "never", or a run folder or checkpoint
-  std::string device = "auto";  // "auto", "cpu", "cuda", "cuda:0"
-  // The source of a lost rank's state; "auto" means what the strategy allows.
-  std::string recovery = "auto";  // "auto", "peer", "memory", "none"
+  int64_t max_steps = -1;         // optimizer steps, never 0; if > 0, max_epochs does not count
+  double max_epochs = 1.0;        // passes over the training data
+  Interval max_time = {};         // from the job's start; 0 means no limit
+  std::string resume = "job";     // "job", "auto", "never", or a run folder or checkpoint
+  std::string device = "auto";    // "auto", "cpu", "cuda", "cuda:0"
+  std::string recovery = "auto";  // of a lost rank: "peer", "none"; "auto": "peer" if possible
 };
 
 enum class Loss { kAuto, kCrossEntropy, kMse, kCausalLm };

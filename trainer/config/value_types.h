@@ -21,7 +21,8 @@ std::optional<Interval> ParseInterval(std::string_view text);
 // Returns the number of optimizer steps, which may be fractional; 0 means never, or a time.
 double StepsOf(const Interval& interval, int64_t steps_per_epoch);
 
-// Returns the shortest text that ParseInterval() reads to an equal Interval.
+// Returns a text that ParseInterval() reads to an equal Interval, in the largest unit of time that
+// gives a whole number: "30 min".
 std::string IntervalText(const Interval& interval);
 
 // An object that is passed on unchanged.

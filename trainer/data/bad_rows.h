@@ -13,8 +13,7 @@ class BadRows {
   // `skip`: true counts bad rows; false throws at the first one.
   explicit BadRows(bool skip) : skip_(skip) {}
 
-  // Records a row that cannot be read. `found` is a sentence. Throws Failure unless rows are
-  // skipped.
+  // Records an unreadable row. `found` is a sentence. Throws Failure unless rows are skipped.
   void Add(const std::string& file, int64_t line, const std::string& found);
   // Counts a row that is left out on purpose, such as one without a label.
   void AddUnlabelled() { ++unlabelled_; }

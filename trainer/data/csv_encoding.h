@@ -1,4 +1,4 @@
-// How the columns of a table become inputs and targets. LibTorch-free.
+// The encoding of a table's columns as inputs and targets. LibTorch-free.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct CsvDatasetOptions {
 };
 
 // Returns whether a field, without the blanks around it, means a missing value: "", NA, N/A, NaN,
-// null, ?.
+// nan, null, NULL, ?.
 bool IsMissing(std::string_view field);
 
 // Returns the number if all of `text` is one, which may be infinite.

@@ -53,7 +53,7 @@ void CsvReader::ReadQuoted(std::string& field) {
   const bool ends = rest_.empty() || rest_.front() == delimiter_ || rest_.front() == '\n' ||
                     rest_.starts_with("\r\n");
   if (ends) return;
-  problem_ = "A field goes on after its closing quote.";
+  problem_ = "A field has more text after its closing quote.";
   ReadPlain(field);
 }
 

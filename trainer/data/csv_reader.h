@@ -15,8 +15,7 @@ class CsvReader {
   // `text` must outlive the reader. A byte order mark at its beginning is skipped.
   CsvReader(std::string_view text, char delimiter);
 
-  // Reads the next record into `fields`, which stay valid until the next call. Returns false at the
-  // end.
+  // Reads the next record into `fields`, valid until the next call. Returns false at the end.
   bool Next(std::vector<std::string>& fields);
 
   int64_t line() const { return line_; }  // the record's first line, from 1

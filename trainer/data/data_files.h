@@ -39,8 +39,7 @@ void RefuseCompressed(const std::string& path, std::span<const std::byte> bytes)
 // UTF-16, and for files with a zero byte in the first line.
 void RefuseOtherThanText(const std::string& path, std::string_view text);
 
-// Returns bytes of a file for a message: shortened, and without control characters that move a
-// cursor.
+// Returns bytes of a file for a message: shortened, and without control characters.
 std::string ShortenForMessage(std::string_view text);
 
 // Returns ""a", "b", ... (30 in all)". Each name is passed through ShortenForMessage().
@@ -57,9 +56,8 @@ Failure UnknownLabel(const std::string& where,
 
 // Copies from mapped files that may shrink.
 
-// Copies mapped memory as memcpy() does. Returns false if the file has become shorter than the
-// requested range (the kernel then raises SIGBUS) or cannot be read; `to` may then hold a part of
-// it.
+// Copies mapped memory as memcpy() does. Returns false if the file has become shorter (the kernel
+// then raises SIGBUS) or cannot be read; `to` may then hold a part of it.
 //
 // Any thread, as long as it does not block SIGBUS. The first call installs a handler, which passes
 // a SIGBUS from elsewhere to the previous handler.

@@ -21,11 +21,10 @@ struct Batch {
   at::Tensor targets;  // numbers [B, ...], classes int64 [B], or token ids int64 [B, L]
   // int64 [B, L], 1 for tokens and 0 for padding; undefined: no padding.
   at::Tensor attention_mask = {};
-  // int64 [B, L], which text of a pair a token belongs to; undefined: all tokens belong to the
-  // first.
+  // int64 [B, L], the text of a pair that each token belongs to; undefined: the first text.
   at::Tensor token_type_ids = {};
   int64_t samples = 0;  // B
-  // How many predictions the mean loss averages: the samples, or the target tokens that count.
+  // Number of predictions in the mean loss: the samples, or the target tokens that count.
   int64_t predictions = 0;
   // For a batch on a device: copies on the host of values that the host needs.
   struct OnHost {
@@ -83,19 +82,16 @@ class Dataset {
   virtual std::vector<std::string> Files() const { return {}; }
   // Returns notes for people before training, such as how many rows were left out; a line each.
   virtual std::vector<std::string> Notes() const { return {}; }
-  // Returns files, text by name, that describe the inputs and outputs to users of the trained
-  // model.
+  // Returns files, text by name, that describe inputs and outputs to users of the trained model.
   virtual std::map<std::string, std::string> ModelFiles() const { return {}; }
-  // Returns whether making a batch costs less than passing it between threads. Loader then starts
-  // no thread.
+  // Returns whether making a batch costs less than passing it to a thread. Loader then starts none.
   virtual bool in_memory() const { return false; }
 };
 
 // Some samples of another data set, which must outlive this one.
 class DatasetPart final : public Dataset {
  public:
-  // Sample i is sample place(i) of `whole`. REQUIRES: `whole` has sample place(i) for every i below
-  // `size`.
+  // Sample i is sample place(i) of `whole`. REQUIRES: `whole` has it for every i below `size`.
   DatasetPart(const Dataset& whole, int64_t size, std::function<int64_t(int64_t)> place)
       : whole_(whole), size_(size), place_(std::move(place)) {}
 
@@ -123,7 +119,7 @@ class DatasetPart final : public Dataset {
 // samples; sizes differ by one at most. REQUIRES: a batch on the host.
 std::vector<Batch> SplitBatch(Batch batch, int64_t parts);
 
-// Returns how many of `size` samples are kept for validation, at the end: the fraction rounded
+// Returns the number of last samples, of `size`, that are kept for validation: the fraction rounded
 // down, but at least one if the fraction is positive, and never all. REQUIRES: 0 <= fraction < 1.
 int64_t ValidationCount(int64_t size, double fraction);
 

@@ -60,8 +60,7 @@ void OnJpegMessage(j_common_ptr info, int level) {
   (*info->err->format_message)(info, errors.message);
 }
 
-// Reads the header (`image` is nullptr) or all pixels. Returns false on errors; errors.message is
-// the reason.
+// Reads the header (`image` is nullptr) or all pixels. Returns false on errors, see errors.message.
 bool ReadJpeg(std::string_view file,
               jpeg_decompress_struct& info,
               JpegErrors& errors,

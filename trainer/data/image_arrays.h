@@ -57,8 +57,7 @@ std::unique_ptr<Dataset> OpenIdx(const std::vector<std::string>& files,
                                  const ImageOptions& options,
                                  const IdxClasses& classes = {});
 
-// CIFAR's binary files. CIFAR-100 has two labels per image; OpenCifar() takes the fine one. Throws
-// Failure.
+// CIFAR's binary files. OpenCifar() takes the fine one of CIFAR-100's two labels. Throws Failure.
 enum class Cifar { k10, k100 };
 std::unique_ptr<Dataset> OpenCifar(Cifar kind,
                                    const std::vector<std::string>& files,

@@ -14,8 +14,7 @@ namespace ddprun::trainer {
 
 struct ImageFolderOptions {
   // Folders, in which each subfolder is a class that contains all images below it; or patterns of
-  // images, whose class is the name of their folder. Only files with the ending .jpg, .jpeg or .png
-  // count.
+  // images, whose class is the name of their folder. Only .jpg, .jpeg and .png count.
   std::vector<std::string> patterns = {};
   // Names of the classes, in the order of their numbers. Empty: the names that were found, sorted.
   std::vector<std::string> labels = {};
@@ -28,8 +27,7 @@ struct ImageFolderOptions {
 class ImageFolder final : public Dataset {
  public:
   // Throws Failure if there is no image, if none can be decoded (with skip_bad_images), or if an
-  // image's class is not among the labels; without image.size also if the first image cannot be
-  // decoded.
+  // image's class is not among the labels; without image.size also if the first cannot be decoded.
   explicit ImageFolder(const ImageFolderOptions& options);
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }

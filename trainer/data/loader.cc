@@ -13,8 +13,7 @@ namespace ddprun::trainer {
 namespace {
 
 // Blocks signals on this thread, because they belong to the thread that runs the loop. Signals of a
-// thread's own fault stay unblocked, because otherwise the kernel would end the process without a
-// message.
+// thread's own fault stay unblocked: the kernel would end the process without a message.
 void BlockSignals() {
   sigset_t signals;
   ::sigfillset(&signals);

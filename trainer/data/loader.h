@@ -18,14 +18,13 @@ namespace ddprun::trainer {
 struct LoaderOptions {
   int64_t batch_size = 8;  // samples; the last batch may be smaller
   bool drop_last = false;  // leave out a smaller last batch
-  // How many batches are prepared in advance, ready or in work. 0: no thread, as for a data set in
-  // memory.
+  // Number of batches prepared in advance, ready or in work. 0: no thread, for data in memory.
   int64_t prefetch = 2;
   int64_t threads = 1;  // that make batches; more than `prefetch` would be idle
   // The epoch of training batches (Dataset::GetVaried). nullopt: Dataset::Get.
   std::optional<int64_t> epoch = {};
-  // How many indices were taken before the run resumed in this epoch (DistributedSampler::taken()).
-  // The first batch begins after them.
+  // Number of indices taken in this epoch before the run resumed (DistributedSampler::taken()). The
+  // first batch begins after them.
   int64_t taken = 0;
   // Number of logical ranks in `indices`: equal parts, one after the other. Batches alternate
   // between them. `taken` counts one rank's samples.

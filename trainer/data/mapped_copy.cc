@@ -8,7 +8,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Where this thread continues after a SIGBUS; nullptr outside CopyMapped().
+// The place where this thread continues after a SIGBUS; nullptr outside CopyMapped().
 thread_local sigjmp_buf* volatile t_back = nullptr;
 struct sigaction g_previous = {};
 

@@ -33,8 +33,7 @@ class OwnMetrics {
   }
 
   // Returns a value for each name, from the sums over all batches of all ranks, in which every
-  // sample counts once. Override it for metrics that are not quotients: there may be more sums than
-  // names.
+  // sample counts once. Override it for metrics that are no quotients: there may be other sums.
   virtual std::vector<double> MetricValues(const std::vector<MetricSum>& totals) const {
     std::vector<double> values;
     values.reserve(totals.size());

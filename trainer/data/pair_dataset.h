@@ -27,8 +27,7 @@ struct PairDatasetOptions {
 
 class PairDataset final : public Dataset {
  public:
-  // Throws Failure if the files are wrong, a label is not one of the classes, or the tokenizer has
-  // no [PAD].
+  // Throws Failure if files are wrong, a label is not one of the classes, or [PAD] is missing.
   PairDataset(const PairDatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer);
 
   int64_t size() const override { return texts_.size(); }

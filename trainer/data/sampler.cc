@@ -163,10 +163,11 @@ void DistributedSampler::Restore(const SamplerState& state) {
   }
   if (state.epoch < 0 || state.samples < 0 || state.samples % options_.num_replicas != 0 ||
       state.samples / options_.num_replicas > share_.size) {
-    refuse("The saved run stands at sample " + std::to_string(state.samples) + " of epoch " +
-           std::to_string(state.epoch) + ", which cannot be shared out among " +
-           std::to_string(options_.num_replicas) + " ranks with " + std::to_string(share_.size) +
-           " samples each.");
+    const std::string ranks = std::to_string(options_.num_replicas);
+    refuse("The saved run is at sample " + std::to_string(state.samples) + " of epoch " +
+           std::to_string(state.epoch) + ". With " + ranks +
+           " ranks, the sample must be a multiple of " + ranks + " from 0 to " +
+           std::to_string(share_.size * options_.num_replicas) + ".");
   }
   epoch_ = state.epoch;
   taken_ = state.samples / options_.num_replicas;

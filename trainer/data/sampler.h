@@ -1,4 +1,4 @@
-// Which samples a rank visits, and in which order. Index for index like
+// Chooses the samples that each rank visits, and their order: index for index like
 // torch.utils.data.DistributedSampler (torch 2.11), so that runs can be compared with PyTorch's and
 // moved between the two.
 #pragma once

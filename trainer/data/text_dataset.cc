@@ -57,8 +57,8 @@ void TextDataset::NoteUtf16(const std::string& file, std::span<const std::byte> 
       !IsUtf16({begin.data(), begin.size()})) {
     return;
   }
-  notes_.push_back(file + " looks like UTF-16, of which every other byte says nothing; " +
-                   "iconv -f UTF-16 -t UTF-8 converts it");
+  notes_.push_back(file + " looks like UTF-16, but ddprun expects UTF-8; convert it with " +
+                   "iconv -f UTF-16 -t UTF-8");
 }
 
 }  // namespace ddprun::trainer

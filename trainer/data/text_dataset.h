@@ -18,8 +18,7 @@ struct TextDatasetOptions {
 // The files are mapped, never read whole.
 class TextDataset final : public Dataset {
  public:
-  // Throws Failure if a file cannot be read or is a folder, or if there is less text than one
-  // sequence.
+  // Throws Failure if a file cannot be read, or if there is less text than one sequence.
   explicit TextDataset(const TextDatasetOptions& options);
 
   int64_t size() const override { return blocks_.size(); }

@@ -60,8 +60,7 @@ void TokenBlocks::Copy(int64_t begin, std::vector<int64_t>& to) const {
 }
 
 void TokenBlocks::CopyFrom(const Part& part, int64_t first, std::span<int64_t> to) const {
-  // Copies through a small buffer, because only CopyMapped() may access a page that no longer
-  // exists.
+  // Copies through a small buffer, because only CopyMapped() may access a page that is gone.
   std::array<std::byte, 4096> buffer;
   const size_t step = buffer.size() / part.width;
   for (size_t done = 0; done < to.size(); done += step) {

@@ -18,8 +18,7 @@ class TokenBlocks {
   TokenBlocks(int64_t sequence_length, int64_t vocab_size)
       : sequence_length_(sequence_length), vocab_size_(vocab_size) {}
 
-  // Adds the tokens of a file, little endian of `width` (1, 2 or 4) bytes each, from byte `begin`
-  // on.
+  // Adds the tokens of a file from byte `begin`, each little endian of `width` (1, 2 or 4) bytes.
   void Add(std::string path, MappedFile file, size_t begin, size_t width);
 
   int64_t tokens() const { return ends_.empty() ? 0 : ends_.back(); }

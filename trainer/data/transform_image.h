@@ -25,12 +25,12 @@ struct Image {
 // caller adds the file's name. Any thread.
 Result<Image> DecodeImage(std::string_view file);
 
-// How images of a data set become a model's inputs.
+// The conversion of a data set's images to a model's inputs.
 struct ImageOptions {
   int64_t size = 0;               // height and width of the result; 0: as the images are
   std::vector<double> mean = {};  // of values from 0 to 1: one per channel, one for all, or none
   std::vector<double> std = {};
-  // In training only.
+  // Used in training only.
   int64_t random_crop_padding = 0;
   bool random_flip = false;
   bool random_resized_crop = false;
@@ -71,7 +71,7 @@ class SampleRandom {
 // Does torchvision's RandomResizedCrop: 8 % to all of the area, sides 3:4 to 4:3.
 Image RandomResizedCrop(const Image& image, int64_t size, SampleRandom& random);
 
-// Where a random crop begins, counted from the unpadded image's corner, and whether it is mirrored.
+// The corner of a random crop, relative to the unpadded image, and whether it is mirrored.
 struct Shift {
   int64_t top = 0;
   int64_t left = 0;

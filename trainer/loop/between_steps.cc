@@ -1,123 +1,178 @@
-// What comes after each step: reports, evaluation, saving, and whether the run stops there.
+#include "trainer/loop/between_steps.h"
+
+#include <ATen/ops/from_blob.h>
+
 #include <chrono>
 #include <exception>
 #include <thread>
+#include <type_traits>
 #include <utility>
 
-#include "base/flight_recorder.h"
-#include "trainer/comm/host_process_group.h"
 #include "trainer/loop/evaluate.h"
-#include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {
 
-void Trainer::AfterStep(const StepResult& result) {
-  if (reports_.IsReported(step_)) {
-    const int64_t samples = result.sums[0].samples * ranks_.own.size();
-    log_.Debug("step done", {{"step", std::to_string(step_)},
-                             {"seconds", std::to_string(result.report.step_seconds)},
-                             {"samples", std::to_string(samples)}});
-  }
-  recovery_.votes.reset();
-  const bool told = reports_.IsReported(step_) || EvaluateNow() || result.diverged;
-  if (told || strategy_->ranks_met()) {
-    const bool stop = stop_asked_ && stop_asked_();
-    recovery_.votes = reports_.Tell(observers_, OwnVotes(stop),
-                                    /*wait=*/told || mesh_.device.is_cpu());
-  }
-  if (observers_ != nullptr) strategy_->Report(*observers_, step_);
-  FinishStep();
+bool BetweenSteps::Begin() {
+  if (evaluating_) return Decide();
+  if (!owes_evaluation_ || run_.job.validation == nullptr) return false;
+  // If this start leaves it out, too, the same checkpoint owes it.
+  const bool done = EvaluateModel();
+  if (checkpoints_.found_best()) Save();
+  return !done;
 }
 
-void Trainer::FinishStep() {
-  const bool asked = recovery_.votes && recovery_.votes->stop;
-  if (asked) {
-    recovery_.leaving = true;
-    SetRecovers(false);
+bool BetweenSteps::AfterStep(const StepResult& result) {
+  const bool reported = reports_.IsReported(run_.step);
+  if (reported) {
+    const int64_t samples = result.sums[0].samples * run_.ranks.own.size();
+    run_.log.Debug("step done", {{"step", std::to_string(run_.step)},
+                                 {"seconds", std::to_string(result.report.step_seconds)},
+                                 {"samples", std::to_string(samples)}});
   }
-  bool due = false;
-  if (EvaluateNow()) {
+  reports_.Add(result);
+  votes_.reset();
+  const bool due = reported || IsEvaluationDue() || result.diverged;
+  if (due || run_.strategy->ranks_met()) {
+    votes_ = reports_.Report(run_.observers, OwnVotes(), /*wait=*/due || run_.mesh.device.is_cpu());
+  }
+  if (run_.observers != nullptr) run_.strategy->Report(*run_.observers, run_.step);
+  return Decide();
+}
+
+bool BetweenSteps::Decide() {
+  const bool asked = votes_ && votes_->stop;
+  if (asked) recovery_.StopReplacing();
+  bool left_out = false;
+  if (IsEvaluationDue()) {
     // The state is saved first where the run is to stop, unless it may turn out to be the best.
-    due = asked && job_.config.checkpoint.save_best.empty();
-    if (!due && !EvaluateModel()) {
-      due = true;
-      if (recovery_.votes) recovery_.votes->stop = true;
+    left_out = asked && run_.job.config.checkpoint.save_best.empty();
+    if (!left_out && !EvaluateModel()) {
+      left_out = true;
+      if (votes_) votes_->stop = true;
     }
   }
-  checkpoints_.Tell(observers_);
-  const BoundaryActions actions = checkpoints_.Decide(step_, recovery_.votes, due);
+  checkpoints_.Report(run_.observers);
+  const BoundaryActions actions = checkpoints_.Decide(run_.step, votes_, left_out);
   // What a device still has of the steps that are kept.
-  if ((actions.save || actions.stop) && !mesh_.device.is_cpu()) reports_.Tell(observers_);
-  if (actions.save) Save(due);
-  stopped_ = actions.stop;
-  watch_.SetNext(recovery_.votes && recovery_.votes->watch);
+  if ((actions.save || actions.stop) && !run_.mesh.device.is_cpu()) {
+    reports_.Report(run_.observers);
+  }
+  if (actions.save) Save(left_out);
+  watch_.SetNext(votes_ && votes_->watch);
+  return actions.stop;
 }
 
-// For the save under way, which may take longer than a rank may be without progress.
-void Trainer::WaitForSave() {
+bool BetweenSteps::GiveUpStep() {
+  recovery_.StopReplacing();
+  watch_.GiveUp(*run_.model);
+  if (!run_.mesh.device.is_cpu()) reports_.Report(run_.observers);
+  if (!checkpoints_.has_begun(run_.step)) Save();
+  return true;
+}
+
+void BetweenSteps::SumBeforeUpdate(const StepResult& result) {
+  if (!recovery_.is_on()) return;
+  const Votes votes = OwnVotes();
+  // No rank would wait for the replacement.
+  if (votes.stop) recovery_.StopReplacing();
+  // So that no rank has alone what is in them (of BatchNorm), not even rank 0.
+  run_.strategy->BeforeEvaluation();
+  reports_.SumBeforeUpdate(result, votes);
+}
+
+void BetweenSteps::FinishSave() {
+  WaitForSave();
+  checkpoints_.Report(run_.observers, /*wait=*/true);
+}
+
+// A save may take longer than a rank may be without progress.
+void BetweenSteps::WaitForSave() {
   for (; checkpoints_.saving(); std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
-    NoteProgress();
-    // Other ranks may never come; this one is better ended by itself than killed.
-    if (watch_.TimeIsOver()) checkpoints_.Abandon();
-    // The part of a rank that was lost does not come any more.
-    if (recovery_.group == nullptr) continue;
-    if (!recorder_->LostWorkersSince(recovery_.group->generation()).empty()) checkpoints_.Abandon();
+    run_.NoteProgress();
+    // Other ranks may never come: this one had better end by itself than be killed. The part of a
+    // lost rank never comes.
+    if (watch_.TimeIsOver() || recovery_.HasLostRank()) checkpoints_.Abandon();
   }
 }
 
-void Trainer::Save(bool evaluation_due) {
+void BetweenSteps::Save(bool evaluation_due) {
   WaitForSave();
   // Rank 0's buffers count; where ranks train on their own, each keeps its own.
-  if (recovery_.group == nullptr && strategy_->averages_gradients()) strategy_->BeforeEvaluation();
-  saved_step_ = step_;
-  if (observers_ != nullptr) observers_->Notify(&Observer::OnSave, step_);
-  checkpoints_.Begin(
-      step_, [this](StateVisitor& visitor) { NameState(visitor); }, *model_, evaluation_due);
+  if (!recovery_.is_on() && run_.strategy->averages_gradients()) run_.strategy->BeforeEvaluation();
+  if (run_.observers != nullptr) run_.observers->Notify(&Observer::OnSave, run_.step);
+  checkpoints_.Begin(run_.step, run_.state, *run_.model, evaluation_due);
 }
 
-bool Trainer::EvaluateNow() const {
-  if (job_.validation == nullptr) return false;
-  return step_ == plan_.total_steps || IsDue(job_.config.evaluation.eval_steps, step_, plan_);
+Votes BetweenSteps::OwnVotes() const {
+  Votes votes = checkpoints_.OwnVotes(WantsStop());
+  votes.watch = watch_.WantsNext();
+  return votes;
 }
 
-// False: it was given up, because the run is to stop.
-bool Trainer::EvaluateModel() {
-  if (!recovery_.joined || recovery_.proven) SetPhase(WorkerPhase::kEvaluating);
-  log_.Debug("validation begins", {{"steps_done", std::to_string(step_)}});
-  if (recovery_.group == nullptr) strategy_->BeforeEvaluation();
-  recovery_.evaluating = true;
-  const bool best = !job_.config.checkpoint.save_best.empty();
+bool BetweenSteps::IsEvaluationDue() const {
+  if (run_.job.validation == nullptr) return false;
+  return run_.step == run_.plan.total_steps ||
+         IsDue(run_.job.config.evaluation.eval_steps, run_.step, run_.plan);
+}
+
+// Returns false if the evaluation was given up, because the run is to stop.
+bool BetweenSteps::EvaluateModel() {
+  recovery_.EnterPhase(WorkerPhase::kEvaluating);
+  run_.log.Debug("validation begins", {{"steps_done", std::to_string(run_.step)}});
+  if (!recovery_.is_on()) run_.strategy->BeforeEvaluation();
+  evaluating_ = true;
+  const bool best = !run_.job.config.checkpoint.save_best.empty();
   const auto stops = [&](double rest) {
-    return best ? watch_.IsTooLate(rest, checkpoints_.save_seconds())
-                : stop_asked_ && stop_asked_();
+    return best ? watch_.IsTooLate(rest, checkpoints_.save_seconds()) : WantsStop();
+  };
+  const auto before_batch = [this] {
+    run_.NoteProgress();
+    recovery_.CheckRanks();
   };
   try {
-    WithOthers([&] {
-      EvalReport report = Evaluate(
-          job_, mesh_, *strategy_, *model_, [this] { BeforeBatch(); }, stops);
-      report.step = step_;
-      report.epoch = static_cast<double>(step_) / static_cast<double>(plan_.steps_per_epoch);
-      recovery_.evaluation = std::move(report);
+    recovery_.Repeat("in the evaluation after step " + std::to_string(run_.step), [&] {
+      EvalReport report =
+          Evaluate(run_.job, run_.mesh, *run_.strategy, *run_.model, before_batch, stops);
+      report.step = run_.step;
+      report.epoch =
+          static_cast<double>(run_.step) / static_cast<double>(run_.plan.steps_per_epoch);
+      evaluation_ = std::move(report);
     });
   } catch (const EvaluationGivenUp&) {
-    recovery_.evaluating = false;
-    recovery_.leaving = true;
-    SetRecovers(false);
-    SetPhase(WorkerPhase::kTraining);
+    evaluating_ = false;
+    recovery_.StopReplacing();
+    recovery_.EnterPhase(WorkerPhase::kTraining);
     return false;
   } catch (const EvaluationFailed& failed) {
     // What was trained is not lost with it.
-    if (saved_step_ != step_) Save(/*evaluation_due=*/true);
-    WaitForSave();
-    checkpoints_.Tell(observers_, /*wait=*/true);
+    if (!checkpoints_.has_begun(run_.step)) Save(/*evaluation_due=*/true);
+    FinishSave();
     if (failed.own != nullptr) std::rethrow_exception(failed.own);
-    while (true) WaitForAllRanks();  // the one that failed says why, and all are ended for it
+    while (true) run_.WaitForAllRanks();  // the rank that failed says why, and ends all others
   }
-  recovery_.evaluating = false;
-  SetPhase(WorkerPhase::kTraining);
-  checkpoints_.NoteEvaluation(recovery_.evaluation);
-  if (observers_ != nullptr) observers_->Notify(&Observer::OnEval, recovery_.evaluation);
+  evaluating_ = false;
+  recovery_.EnterPhase(WorkerPhase::kTraining);
+  checkpoints_.NoteEvaluation(evaluation_);
+  if (run_.observers != nullptr) run_.observers->Notify(&Observer::OnEval, evaluation_);
   return true;
+}
+
+void BetweenSteps::ReportMissed(const WrittenSteps& written, const Observers& observers) const {
+  const StepReport& step = reports_.last();
+  if (step.reported && step.step > written.train) observers.Notify(&Observer::OnStep, step);
+  if (evaluation_.step > written.validation) observers.Notify(&Observer::OnEval, evaluation_);
+}
+
+void BetweenSteps::NameUnsaved(StateVisitor& visitor) {
+  checkpoints_.NameUnsaved(visitor);
+  reports_.NameUnsaved(visitor);
+  VisitReport(visitor, evaluation_);
+  visitor.Section("between_steps.");
+  auto evaluating = static_cast<int64_t>(evaluating_);
+  visitor.Number("evaluating", evaluating);
+  evaluating_ = evaluating != 0;
+  static_assert(std::is_trivially_copyable_v<decltype(votes_)>);
+  visitor.Tensor("votes", at::from_blob(&votes_, {sizeof votes_}, at::kByte));
 }
 
 }  // namespace ddprun::trainer

@@ -107,8 +107,8 @@ void Checkpointing::Begin(int64_t step,
                           const Model& model,
                           bool evaluation_due) {
   boundary_.NoteSave(Seconds());
-  // The same step again: the save before was given up.
-  if (begun_.step != step) begun_ = {.step = step, .score = score_};
+  // A lost save has taken the score of its step with it.
+  begun_ = {.step = step, .score = has_lost(step) && !score_ ? begun_.score : score_};
   score_.reset();
   if (saver_ == nullptr) return;
   StateDict state = SaveState(owners);
@@ -136,7 +136,7 @@ void Checkpointing::BeforeUpdate() {
   if (saver_ != nullptr) saver_->WaitForCopy();
 }
 
-void Checkpointing::TellOutcome(const SaveOutcome& outcome, const Observers* observers) {
+void Checkpointing::ReportOutcome(const SaveOutcome& outcome, const Observers* observers) {
   failed_ += outcome.error ? 1 : 0;
   save_seconds_ = outcome.seconds;
   if (observers == nullptr) return;
@@ -157,9 +157,10 @@ void Checkpointing::Abandon() {
 }
 
 void Checkpointing::GiveUp(const Observers* observers, int generation, RankPart part) {
+  begun_.lost = begun_.step > 0;
   Abandon();
   if (saver_ != nullptr) {
-    while (const auto outcome = saver_->Finish()) TellOutcome(*outcome, observers);
+    while (const auto outcome = saver_->Finish()) ReportOutcome(*outcome, observers);
   }
   if (place_.folder.empty()) return;
   CheckpointPlace place = place_;
@@ -168,19 +169,19 @@ void Checkpointing::GiveUp(const Observers* observers, int generation, RankPart 
   SaveTo(place, part);
 }
 
-void Checkpointing::Tell(const Observers* observers, bool wait) {
+void Checkpointing::Report(const Observers* observers, bool wait) {
   if (saver_ == nullptr) return;
   // The one under way may follow another that has not been told.
-  if (const auto outcome = saver_->Poll()) TellOutcome(*outcome, observers);
+  if (const auto outcome = saver_->Poll()) ReportOutcome(*outcome, observers);
   if (!wait) return;
-  if (const auto outcome = saver_->Finish()) TellOutcome(*outcome, observers);
+  if (const auto outcome = saver_->Finish()) ReportOutcome(*outcome, observers);
   if (failed_ == 0 || observers == nullptr) return;
   observers->Note("warning: " + std::to_string(failed_) + " of " + std::to_string(saves_) +
                   " checkpoints could not be saved");
 }
 
-void Checkpointing::NameUndone(StateVisitor& visitor) {
-  boundary_.NameUndone(visitor);
+void Checkpointing::NameUnsaved(StateVisitor& visitor) {
+  boundary_.NameUnsaved(visitor);
   visitor.Section("checkpoint.");
   for (std::string* const text : {&place_.run, &place_.folder, &place_.attempt}) {
     VisitText(visitor, "place", *text);

@@ -47,6 +47,12 @@ class Checkpointing {
   // Before the parts of a step that change the state: buffers and what hooks keep, then all of it.
   void BeforeBackward();
   void BeforeUpdate();
+  // Whether the state after `step` is saved, or its save has begun; the run may go on from it.
+  bool has_begun(int64_t step) const { return begun_.step == step && !begun_.lost; }
+  // Whether the save of the state after `step` was given up, because a rank was lost.
+  bool has_lost(int64_t step) const { return begun_.step == step && begun_.lost; }
+  // The run goes on from a checkpoint of this step.
+  void NoteRestored(int64_t step) { begun_ = {.step = step}; }
   // That the last save took until it was committed; 0: none yet.
   double save_seconds() const { return save_seconds_; }
   bool saving() const { return saver_ != nullptr && saver_->busy(); }
@@ -54,22 +60,23 @@ class Checkpointing {
   void Abandon();
   // Tells what has become of saves; with `wait` also of the one under way. `observers`: nullptr on
   // all ranks but 0.
-  void Tell(const Observers* observers, bool wait = false);
+  void Report(const Observers* observers, bool wait = false);
 
   void NameState(StateVisitor& visitor);
   // What else ranks have in common between two steps, besides the state that is saved.
-  void NameUndone(StateVisitor& visitor);
-  // A rank was lost, and this one has what NameUndone names: gives up the save under way, which has
-  // lost a part. The next ones are of this generation; `part`: of SaveTo.
+  void NameUnsaved(StateVisitor& visitor);
+  // A rank was lost, and this one has what NameUnsaved names: gives up the save under way, which
+  // has lost a part. The next ones are of this generation; `part`: of SaveTo.
   void GiveUp(const Observers* observers, int generation, RankPart part);
   const CheckpointPlace& place() const { return place_; }
 
  private:
   struct BegunSave {
-    int64_t step = 0;
+    int64_t step = 0;   // also of a checkpoint that the run goes on from
+    bool lost = false;  // it lacks the part of a lost rank
     std::optional<double> score = {};
   };
-  void TellOutcome(const SaveOutcome& outcome, const Observers* observers);
+  void ReportOutcome(const SaveOutcome& outcome, const Observers* observers);
   double Seconds() const;
   bool HigherIsBetter() const;
 

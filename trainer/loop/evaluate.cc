@@ -1,6 +1,7 @@
 #include "trainer/loop/evaluate.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/ScopeExit.h>
 
@@ -16,6 +17,7 @@
 #include "trainer/loop/batch_mover.h"
 #include "trainer/loop/metrics.h"
 #include "trainer/loop/options_of.h"
+#include "trainer/parallel/peer_state.h"
 
 namespace ddprun::trainer {
 
@@ -148,6 +150,25 @@ EvalReport Evaluate(const Job& job,
   report.seconds = seconds.count();
   report.metrics = sums.Values();
   return report;
+}
+
+void VisitReport(StateVisitor& visitor, EvalReport& report) {
+  const auto visit = [&](const std::string& name, double& number) {
+    visitor.Tensor(name, at::from_blob(&number, {1}, at::kDouble));
+  };
+  visitor.Section("evaluation.");
+  auto metrics = static_cast<int64_t>(report.metrics.size());
+  visitor.Number("step", report.step);
+  visitor.Number("samples", report.samples);
+  visitor.Number("metrics", metrics);
+  visit("epoch", report.epoch);
+  visit("loss", report.loss);
+  visit("seconds", report.seconds);
+  report.metrics.resize(static_cast<size_t>(metrics));
+  for (auto& [name, value] : report.metrics) {
+    VisitText(visitor, "name", name);
+    visit("value", value);
+  }
 }
 
 }  // namespace ddprun::trainer

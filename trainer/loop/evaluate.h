@@ -8,6 +8,7 @@
 #include "trainer/models/model.h"
 #include "trainer/parallel/strategy.h"
 #include "trainer/report/observer.h"
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 
@@ -28,5 +29,8 @@ EvalReport Evaluate(const Job& job,
                     Model& model,
                     const std::function<void()>& before_batch,
                     const std::function<bool(double rest)>& stops);
+
+// Names all values of a report, for ranks that lack it.
+void VisitReport(StateVisitor& visitor, EvalReport& report);
 
 }  // namespace ddprun::trainer

@@ -39,7 +39,8 @@ std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
   options.separator = tokenizer->special().eos;
   options.skip_bad_rows = data.on_bad_row == OnBadRow::kSkip;
   options.bad_row_hint =
-      "Name another key with data.text_column, mend the row, or set data.on_bad_row to \"skip\".";
+      "Name another key with data.text_column, correct the row, or set data.on_bad_row to "
+      "\"skip\".";
   options.format = TokenFileFormat::kBare;
   options.threads = CoreCount();
   const TokenizeProgress done = TokenizeFiles(*tokenizer, options, [](const auto&) {});

@@ -262,7 +262,7 @@ void GoOnAsRankZero(const Job& job,
                     const StopRequest& stop,
                     Trainer& trainer) {
   Build(job, environment, trainer, /*joins=*/true);
-  trainer.TakePlace();
+  trainer.JoinAsReplacement();
   const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
                        .place = trainer.place(),
                        .begun = true};
@@ -276,7 +276,7 @@ void GoOnAsRankZero(const Job& job,
   AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
   observers.Notify(&Observer::OnBegin, header);
   TrainToTheEnd(job, start, stop, to_go_on, trainer, observers,
-                [&] { trainer.TellMissed(told, observers); });
+                [&] { trainer.ReportMissed(told, observers); });
 }
 
 void TrainAsRankZero(const Job& job,

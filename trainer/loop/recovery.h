@@ -1,27 +1,66 @@
-// What a rank knows of itself among ranks that may be lost and replaced (recovery.cc).
+// Goes on after ranks were killed and other processes have taken their places.
+//
+// A step's last collective comes before its update. If a rank dies before it, all living ranks fail
+// in the same collective (NodeMeeting), or give the step up earlier; none has updated, and all
+// repeat the step. If a rank dies later, all finish the step, and repeat the next part of the run:
+// a step, an evaluation, or the meeting at the end. Then all ranks go through every generation of
+// the group until one in which no rank is lost.
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <functional>
+#include <string>
 
-#include "trainer/loop/step_boundary.h"
-#include "trainer/report/observer.h"
+#include "trainer/loop/checkpointing.h"
+#include "trainer/loop/run_state.h"
 
 namespace ddprun::trainer {
 
 class HostProcessGroup;
 
-struct Recovery {
-  HostProcessGroup* group = nullptr;  // of the mesh, where lost ranks are replaced
-  bool joined = false;                // in the place of a lost rank
-  bool has_state = true;              // of the run
-  bool proven = false;                // has been through a part with the others
-  bool leaving = false;               // soon nobody waits for the others any more
-  bool evaluating = false;
-  int64_t settled = 0;         // the generation in which the last part was done
-  int64_t lost_save = 0;       // the step whose save may lack the part of a lost rank
-  std::optional<Votes> votes;  // of the last step
-  EvalReport evaluation;       // the last one
+// Does nothing before Enable(). All ranks call the same methods. One thread.
+class Recovery {
+ public:
+  // `unsaved` names what ranks have in common besides RunState::state.
+  Recovery(RunState& run, Checkpointing& checkpoints, VisitState unsaved)
+      : run_(run), checkpoints_(checkpoints), unsaved_(std::move(unsaved)) {}
+
+  // From now on lost ranks are replaced, if this mesh can do that.
+  void Enable();
+  bool is_on() const { return group_ != nullptr; }
+  // On the process that replaces a lost rank: gets the state of the run from another rank.
+  void JoinAsReplacement();
+
+  // Shows the launcher what this rank does. A replacement shows it only after its first part, so
+  // that the launcher does not replace it before: what kills a rank twice would do so for ever.
+  void EnterPhase(WorkerPhase phase);
+  // Runs `part` on all ranks. If a rank is lost in it, runs it again with the replacement. `where`
+  // is for people: "in step 5".
+  void Repeat(const std::string& where, const std::function<void()>& part);
+  // Throws Failure if a rank was lost: what this rank computes would be in vain.
+  void CheckRanks();
+  bool HasLostRank() const;
+  // From now on a lost rank ends the run, because soon no rank waits for another.
+  void StopReplacing();
+  // Waits for all ranks, and for replacements of the lost ones. Then no lost rank is replaced.
+  void Leave();
+
+ private:
+  void MakeReplaceable(bool replaceable);
+  void BeginGeneration();
+  void ShareState();
+  void FinishGeneration(const std::string& where);
+
+  RunState& run_;
+  Checkpointing& checkpoints_;
+  const VisitState unsaved_;
+  HostProcessGroup* group_ = nullptr;  // nullptr: lost ranks are not replaced
+  WorkerPhase phase_ = WorkerPhase::kStarting;
+  bool is_replacement_ = false;
+  bool has_state_ = true;  // of the run
+  bool has_finished_a_part_ = false;
+  bool is_finishing_ = false;  // soon no rank waits for another
+  int64_t finished_ = 0;       // the generation in which the last part was done
 };
 
 }  // namespace ddprun::trainer

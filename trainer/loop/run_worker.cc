@@ -91,7 +91,7 @@ int Train(const Job& job,
   const bool joins = FirstGeneration(environment) > 0;
   Trainer trainer(job, plan, mesh, recorder, log);
   if (recorder != nullptr && RecoversFromPeers(job.config, rank, environment, log)) {
-    trainer.RecoverFromPeers();
+    trainer.ReplaceLostRanks();
   }
   trainer.StopWithin([&stop] { return stop.grace(); });
   trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
@@ -103,7 +103,7 @@ int Train(const Job& job,
     } else {
       Build(job, environment, trainer, joins);
       RunStart of_rank_zero;
-      joins ? trainer.TakePlace() : void(GoOn(job, rank, of_rank_zero, trainer));
+      joins ? trainer.JoinAsReplacement() : void(GoOn(job, rank, of_rank_zero, trainer));
       trainer.Fit(nullptr);
     }
   } catch (const FailureOfAllRanks& failure) {

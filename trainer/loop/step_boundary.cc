@@ -30,7 +30,7 @@ Votes StepBoundary::VotesAt(double seconds, bool busy, bool stop) const {
   return {.save = by_clock && seconds - saved_at_ >= interval_.amount, .busy = busy, .stop = stop};
 }
 
-void StepBoundary::NameUndone(StateVisitor& visitor) {
+void StepBoundary::NameUnsaved(StateVisitor& visitor) {
   int64_t due = due_ ? 1 : 0;
   visitor.Section("boundary.");
   visitor.Number("save_due", due);

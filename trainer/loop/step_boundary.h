@@ -60,7 +60,7 @@ class StepBoundary {
   void NoteSave(double seconds) { saved_at_ = seconds; }
 
   // What is due and waits.
-  void NameUndone(StateVisitor& visitor);
+  void NameUnsaved(StateVisitor& visitor);
 
   bool saves() const { return interval_.amount > 0; }
 

@@ -153,33 +153,33 @@ void StepGraph::Say(const std::string& text) const {
 
 // The step as one launch; false: it is to be queued as always.
 bool Trainer::LaunchStep(const Batch& batch, double total_predictions, StepResult& result) {
-  if (!graph_->Takes(batch, total_predictions, step_ + 1)) return false;
-  NoteProgress();
-  const double max_norm = job_.config.training.max_grad_norm;
+  if (!graph_->Takes(batch, total_predictions, run_.step + 1)) return false;
+  run_.NoteProgress();
+  const double max_norm = run_.job.config.training.max_grad_norm;
   const auto step = [&](const Batch& recorded, const DeviceScalar& learning_rate) {
     StepSums sums;
     const auto loss = [&](Model& model, const Batch& given, size_t /*index*/) {
       return WeightedLoss(model, given, total_predictions, sums);
     };
-    strategy_->ForwardBackward({.step = step_ + 1,
-                                .learning_rate = learning_rate,
-                                .micro_batches = {&recorded, 1},
-                                .loss = loss});
+    run_.strategy->ForwardBackward({.step = run_.step + 1,
+                                    .learning_rate = learning_rate,
+                                    .micro_batches = {&recorded, 1},
+                                    .loss = loss});
     DeviceScalar norm;
-    if (max_norm > 0) norm = strategy_->ClipGradients(max_norm);
-    strategy_->Step();
-    if (max_norm == 0) norm = strategy_->GradientNorm();
+    if (max_norm > 0) norm = run_.strategy->ClipGradients(max_norm);
+    run_.strategy->Step();
+    if (max_norm == 0) norm = run_.strategy->GradientNorm();
     return StepGraph::Results{.loss = sums.loss, .grad_norm = norm};
   };
   // What reaches into the step from outside, and what the host sets, comes before all of it.
   checkpoints_.BeforeBackward();
   checkpoints_.BeforeUpdate();
-  SeedGenerators(mesh_.device,
-                 MicroBatchSeed(job_.config, LogicalRankAt(ranks_, 0), step_, /*micro_batch=*/0));
+  SeedGenerators(run_.mesh.device, MicroBatchSeed(run_.job.config, LogicalRankAt(run_.ranks, 0),
+                                                  run_.step, /*micro_batch=*/0));
   const auto launched = graph_->Launch(batch, result.report.learning_rate, step);
   if (!launched) return false;
   result.sums[0] = {launched->loss, batch.samples, batch.predictions};
-  if (max_norm > 0 || reports_.IsReported(step_ + 1)) result.grad_norm = launched->grad_norm;
+  if (max_norm > 0 || reports_.IsReported(run_.step + 1)) result.grad_norm = launched->grad_norm;
   return true;
 }
 

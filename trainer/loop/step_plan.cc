@@ -91,4 +91,18 @@ bool IsDue(const Interval& every, int64_t step, const StepPlan& plan) {
   return passed(step) > passed(step - 1);
 }
 
+void VisitPosition(StateVisitor& visitor, SamplerState& position) {
+  auto seed = static_cast<int64_t>(position.seed);
+  auto shuffle = static_cast<int64_t>(position.shuffle);
+  visitor.Section("sampler.");
+  visitor.Number("epoch", position.epoch);
+  visitor.Number("samples", position.samples);
+  visitor.Number("dataset_size", position.dataset_size);
+  visitor.Number("group_size", position.group_size);
+  visitor.Number("seed", seed);
+  visitor.Number("shuffle", shuffle);
+  position.seed = static_cast<uint64_t>(seed);
+  position.shuffle = shuffle != 0;
+}
+
 }  // namespace ddprun::trainer

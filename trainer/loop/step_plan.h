@@ -8,6 +8,7 @@
 #include "trainer/config/config.h"
 #include "trainer/data/sampler.h"
 #include "trainer/parallel/rank_tree.h"
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 
@@ -58,6 +59,9 @@ Result<StepPlan> PlanSteps(const Config& config, int64_t samples, int64_t data_r
 // Whether something that is done `every` so often is due after `step`. It follows from the step
 // alone, so that a run that was resumed does it where another one does. False for a time.
 bool IsDue(const Interval& every, int64_t step, const StepPlan& plan);
+
+// Names the position of a run in its data.
+void VisitPosition(StateVisitor& visitor, SamplerState& position);
 
 // The share of one in the training samples; without lengths.
 DistributedSamplerOptions ShareOptions(const Config& config,

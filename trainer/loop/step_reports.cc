@@ -104,11 +104,18 @@ bool StepReports::IsReported(int64_t step) const {
   return step == 1 || step == plan_.total_steps || step % job_.config.report.logging_steps == 0;
 }
 
-void StepReports::SumEarly(const StepResult& result, const Votes& own) {
+bool StepReports::HasDiverged(const Strategy& strategy, const DeviceScalar& grad_norm) const {
+  const TrainingConfig& training = job_.config.training;
+  const bool known = device_.is_cpu() && strategy.averages_gradients();
+  return known && training.stop_on_bad_loss && training.precision != Precision::kFp16 &&
+         !std::isfinite(static_cast<double>(grad_norm));
+}
+
+void StepReports::SumBeforeUpdate(const StepResult& result, const Votes& own) {
   summed_ = SumsOverRanks({result}, own, ranks_, control_.get());
 }
 
-Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait) {
+Votes StepReports::Report(const Observers* observers, const Votes& own, bool wait) {
   std::vector<StepResult> results;
   if (wait) results = std::exchange(results_, {});
   ReadFromDevice(results);
@@ -127,7 +134,7 @@ Votes StepReports::Tell(const Observers* observers, const Votes& own, bool wait)
     report.samples = std::llround(*row++);
     report.predictions = std::llround(*row++);
     const double waited = *row++;
-    // Also of those that came only after the sums (SumEarly); these are alike on all ranks.
+    // Also of those that came only after the sums (SumBeforeUpdate); these are alike on all ranks.
     const bool bad_gradients = *row++ > 0 || !std::isfinite(static_cast<double>(result.grad_norm));
     report.loss = loss_sum / static_cast<double>(report.predictions);
     if (report.predictions > 0) loss_.Add(report.loss);
@@ -167,7 +174,7 @@ void StepReports::NameState(StateVisitor& visitor) {
   run_seconds_ = numbers[1].item<double>();
 }
 
-void StepReports::NameUntold(StateVisitor& visitor) {
+void StepReports::NameUnsaved(StateVisitor& visitor) {
   static_assert(std::is_trivially_copyable_v<StepReport>);
   visitor.Section("report.");
   visitor.Tensor("last", at::from_blob(&last_, {sizeof last_}, at::kByte));

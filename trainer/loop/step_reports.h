@@ -9,6 +9,7 @@
 #include "trainer/loop/job.h"
 #include "trainer/loop/step_boundary.h"
 #include "trainer/parallel/mesh.h"
+#include "trainer/parallel/strategy.h"
 #include "trainer/parallel/virtual_ranks.h"
 #include "trainer/report/meter.h"
 #include "trainer/report/observer.h"
@@ -42,20 +43,25 @@ class StepReports {
   void Add(const StepResult& result) { results_.push_back(result); }
 
   // A collective before the update of the step, which is not added yet: sums its losses and the
-  // votes, for the next Tell, which has nothing else to sum then.
-  void SumEarly(const StepResult& result, const Votes& own);
+  // votes, for the next Report(), which has nothing else to sum then.
+  void SumBeforeUpdate(const StepResult& result, const Votes& own);
+
+  // Whether gradients of this norm are to end the run instead of updating anything, on all ranks
+  // alike. Where a device would be waited for, or ranks have gradients of their own, Report() finds
+  // out.
+  bool HasDiverged(const Strategy& strategy, const DeviceScalar& grad_norm) const;
 
   // A collective: sums what was added since the last time over all ranks, which have added the same
   // steps, and tells the observers, which may be nullptr. Returns what any rank has voted for.
   // Throws FailureOfAllRanks for a loss or gradients that are no numbers, where the config wants
   // that. Without
   // `wait` the steps are left to a later call: a device may still compute them.
-  Votes Tell(const Observers* observers, const Votes& own = {}, bool wait = true);
+  Votes Report(const Observers* observers, const Votes& own = {}, bool wait = true);
 
   // Between two steps, when all of them have been told.
   void NameState(StateVisitor& visitor);
   // And the last report, which rank 0 may not have told when it was lost.
-  void NameUntold(StateVisitor& visitor);
+  void NameUnsaved(StateVisitor& visitor);
   const StepReport& last() const { return last_; }
 
   // Whether the config wants the step told: the first, the last and every logging_steps-th.
@@ -68,7 +74,7 @@ class StepReports {
   const c10::intrusive_ptr<c10d::Backend> control_;
   const c10::Device device_;
   std::vector<StepResult> results_;
-  at::Tensor summed_;       // of SumEarly
+  at::Tensor summed_;       // of SumBeforeUpdate
   MeanMeter loss_;          // since the last step that was told
   double run_seconds_ = 0;  // of all steps, also of earlier starts
   StepReport last_;         // of the steps that were told

@@ -42,29 +42,14 @@ void StepWatch::GiveUp(const Model& model) {
   for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(buffers_[i]);
 }
 
-Votes Trainer::OwnVotes(bool stop) const {
-  Votes votes = checkpoints_.OwnVotes(stop);
-  votes.watch = watch_.WantsNext();
-  return votes;
-}
-
 // Alike on all ranks. How long the first step takes nobody knows.
 size_t Trainer::WatchedParts(size_t micro_batches) const {
-  if (!watch_.asks() || !strategy_->averages_gradients()) return 0;
-  if (!first_step_ && !watch_.next()) return 0;
-  if (!ObstacleTo("giving up a step", job_.config).empty()) return 0;
+  if (!watch_.asks() || !run_.strategy->averages_gradients()) return 0;
+  if (!run_.starting && !watch_.next()) return 0;
+  if (!ObstacleTo("giving up a step", run_.job.config).empty()) return 0;
   // Processes may have different numbers of virtual ranks.
-  const int64_t least = ranks_.count / mesh_.data.size;
-  return micro_batches / static_cast<size_t>(ranks_.own.size()) * static_cast<size_t>(least);
-}
-
-void Trainer::GiveUpStep() {
-  recovery_.leaving = true;
-  SetRecovers(false);
-  watch_.GiveUp(*model_);
-  if (!mesh_.device.is_cpu()) reports_.Tell(observers_);
-  if (step_ > 0 && saved_step_ != step_) Save();
-  stopped_ = true;
+  const int64_t least = run_.ranks.count / run_.mesh.data.size;
+  return micro_batches / static_cast<size_t>(run_.ranks.own.size()) * static_cast<size_t>(least);
 }
 
 }  // namespace ddprun::trainer

@@ -10,9 +10,11 @@
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/data/sampler.h"
 #include "trainer/loop/batch_mover.h"
+#include "trainer/loop/between_steps.h"
 #include "trainer/loop/checkpointing.h"
 #include "trainer/loop/job.h"
 #include "trainer/loop/recovery.h"
+#include "trainer/loop/run_state.h"
 #include "trainer/loop/state_hasher.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/loop/step_reports.h"
@@ -47,22 +49,26 @@ class Trainer {
   // The same where ranks do not see the checkpoint: rank 0 reads it, and sends it to the others,
   // for which it is nullptr. REQUIRES: all ranks have the same state (fact::kOwnState).
   void RestoreFromRankZero(const Checkpoint* checkpoint);
-  void EvaluateFirst() { evaluation_due_ = true; }  // in Fit: the checkpoint OwesEvaluation
+  void EvaluateFirst() { between_.EvaluateFirst(); }  // in Fit: the checkpoint OwesEvaluation
   void SaveTo(const CheckpointPlace& place, std::optional<RankPart> part) {
     checkpoints_.SaveTo(place, part);
   }
 
-  // From now on a killed rank is replaced by a process that calls TakePlace after Build, and the
-  // step or evaluation is repeated. On all ranks, before Restore, if ObstacleTo() finds nothing.
-  void RecoverFromPeers();
-  void TakePlace();
+  // From now on, if a rank is killed, the others repeat the step or evaluation together with the
+  // process that replaces it. That process calls JoinAsReplacement() after Build(), and neither
+  // Restore() nor SaveTo(). On all ranks, before Restore(), if RecoveryObstacle() is empty.
+  void ReplaceLostRanks() { recovery_.Enable(); }
+  void JoinAsReplacement();
   const CheckpointPlace& place() const { return checkpoints_.place(); }
-  // Tells what the rank 0 before, which has told that much, has not come to.
-  void TellMissed(const WrittenSteps& told, const Observers& observers) const;
+  // Reports the last step and evaluation if the lost rank 0 died before it wrote them. `written` is
+  // what metrics.jsonl has.
+  void ReportMissed(const WrittenSteps& written, const Observers& observers) const {
+    between_.ReportMissed(written, observers);
+  }
 
   // Asked on every rank; what one answers counts for all. Must not throw, nor wait.
   // Between steps: whether the run is to stop there, to go on later.
-  void StopWhen(std::function<bool()> asked) { stop_asked_ = std::move(asked); }
+  void StopWhen(std::function<bool()> asked) { between_.StopWhen(std::move(asked)); }
   // Between micro-batches, too: what is left of the time in which it has to stop. A step that does
   // not fit into it is given up, and the state of before it saved.
   void StopWithin(std::function<StopGrace()> asked) { watch_.Ask(std::move(asked)); }
@@ -72,79 +78,46 @@ class Trainer {
   void Fit(const Observers* observers);
 
   // Throws Failure when a rank is gone.
-  void WaitForAllRanks();
+  void WaitForAllRanks() { run_.WaitForAllRanks(); }
 
   // REQUIRES, and Fit too: Build was called.
-  Model& model() { return *model_; }
+  Model& model() { return *run_.model; }
   // On rank 0: parameters that the model folder lacks, drawn afresh; a line for each stage.
   const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
   const std::vector<std::string>& placement() const { return placement_; }
-  int64_t step() const { return step_; }                  // optimizer steps done
+  int64_t step() const { return run_.step; }              // optimizer steps done
   bool stopped() const { return stopped_; }               // before the last step
   bool gave_up_step() const { return watch_.gave_up(); }  // the one after step()
-  const StepPlan& plan() const { return plan_; }
-  const Mesh& mesh() const { return mesh_; }
+  const StepPlan& plan() const { return run_.plan; }
+  const Mesh& mesh() const { return run_.mesh; }
 
  private:
   void RunEpoch(int64_t epoch);
-  void AfterStep(const StepResult& result);
-  void FinishStep();
-  void Save(bool evaluation_due = false);
-  void WaitForSave();
   void NameState(StateVisitor& visitor);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
-  // A part of the run that all ranks do together: once more with its successor, where one is lost.
-  void WithOthers(const std::function<void()>& part);
-  void Join();
-  void NextGeneration();
-  void NameUnsaved(StateVisitor& visitor);
-  void Settle();
-  void SetRecovers(bool recovers);
-  Votes OwnVotes(bool stop) const;
   size_t WatchedParts(size_t micro_batches) const;
-  void GiveUpStep();
   double TotalPredictions(const std::vector<Batch>& micro_batches);
-  at::Tensor WeightedLoss(Model& model,
-                          const Batch& batch,
-                          double total_predictions,
-                          StepSums& sums);
+  at::Tensor WeightedLoss(Model& model, const Batch& batch, double total, StepSums& sums);
   void Update(StepResult& result);  // with a loss scale, if the gradients are finite
   bool LaunchStep(const Batch& batch, double total_predictions, StepResult& result);
-  void NoteProgress();
-  void BeforeBatch();
-  void SetPhase(WorkerPhase phase);
-  bool EvaluateModel();
-  bool EvaluateNow() const;
 
-  const Job& job_;
-  const StepPlan plan_;
-  const Mesh mesh_;
-  const RankShare ranks_;  // logical ones
-  const std::shared_ptr<FlightRecorder> recorder_;
-  const Log log_;
+  std::unique_ptr<StepGraph> graph_;  // before the model, which is made on its stream
+  RunState run_;
   Checkpointing checkpoints_;
   StepReports reports_;
+  StepWatch watch_;
+  Recovery recovery_;
+  BetweenSteps between_;
   DistributedSampler sampler_;
   const ScheduleOptions schedule_;
   const BatchMover mover_;
   StepWindow window_;
-  std::unique_ptr<StepGraph> graph_;  // before what is made on its stream
   std::vector<std::string> fresh_parameters_;
   std::vector<std::string> placement_;
-  std::shared_ptr<Model> model_;
-  std::unique_ptr<Strategy> strategy_;
   std::optional<LossScaler> scaler_;  // of float16
-  Recovery recovery_;
   std::optional<StateHasher> hasher_;
-  const Observers* observers_ = nullptr;
-  int64_t step_ = 0;
-  SamplerState position_;   // after it
-  bool first_step_ = true;  // of this start
+  SamplerState position_;  // after RunState::step
   bool stopped_ = false;
-  bool evaluation_due_ = false;  // of step(), before the next one
-  int64_t saved_step_ = 0;       // whose save has begun, or that the run goes on from
-  StepWatch watch_;
-  std::function<bool()> stop_asked_;
 };
 
 }  // namespace ddprun::trainer

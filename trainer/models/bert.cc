@@ -24,8 +24,8 @@ struct BertBlock {
   Affine query, key, value, attention_output, attention_norm, intermediate, output, output_norm;
 };
 
-// Which tokens of a batch are computed, one row each. Padding is not, because no token sees it. The
-// host chooses, so that it knows the number of tokens without waiting for a device.
+// The tokens of a batch that are computed, one row each: all but padding, because no token sees it.
+// The host chooses them, so that it knows their number without waiting for a device.
 struct Tokens {
   int64_t texts = 0;   // B
   int64_t length = 0;  // L
@@ -35,8 +35,7 @@ struct Tokens {
 };
 
 // Rounds up the number of rows, because oneDNN makes a kernel for each new number, which takes as
-// long as a small product. The steps are 1/64 to 1/32 of the number, so that all kernels soon
-// exist.
+// long as a small product. The steps are 1/64 to 1/32 of the number, so that there are few kernels.
 int64_t RowsFor(int64_t tokens) {
   const auto power = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(tokens)));
   const int64_t step = std::max<int64_t>(8, power / 32);

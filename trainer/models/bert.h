@@ -1,6 +1,5 @@
-// BERT for the classification of texts and pairs of texts. It has the parameter names, layouts,
-// activation and initial distribution of Hugging Face's BertForSequenceClassification (transformers
-// 4.57).
+// BERT that classifies texts and pairs of texts. It has the parameter names, layouts, activation
+// and initial distribution of Hugging Face's BertForSequenceClassification (transformers 4.57).
 #pragma once
 
 #include <cstdint>

@@ -38,8 +38,7 @@ class CausalModel : public LanguageModel {
  private:
   // Returns 0 in evaluation, because its loss is that of the targets themselves.
   double Smoothing() const { return is_training() ? loss_.label_smoothing : 0; }
-  // Throws the errors of the CPU's kernels for wrong targets, because a device's kernels report
-  // none.
+  // Throws the errors of the CPU's kernels for wrong targets; a device's kernels report none.
   void CheckTargets(const Batch& batch) const;
 
   const int64_t vocab_size_;

@@ -23,8 +23,7 @@ struct CnnOptions {
   bool operator==(const CnnOptions&) const = default;
 };
 
-// Makes the model. Throws Failure for wrong sizes, such as images too small for the number of
-// stages.
+// Makes the model. Throws Failure for wrong sizes, such as images too small for the stages.
 std::shared_ptr<Model> MakeCnn(const CnnOptions& options);
 
 }  // namespace ddprun::trainer

@@ -37,11 +37,9 @@ class FolderConfig {
   FolderConfig Object(const char* key) const;
   const nlohmann::json& json() const { return json_; }
 
-  // Throws unless the flag is `expected` or missing, because this project's model supports nothing
-  // else.
+  // Throws unless the flag is `expected` or missing; the model here supports nothing else.
   void Require(const char* key, bool expected) const;
-  // Throws an error with the reason `why`, unless the key is missing, null or an empty object or
-  // list.
+  // Throws with the reason `why`, unless the key is missing, null or an empty object or list.
   void RequireNone(const char* key, const std::string& why) const;
   // Returns an error about a key: "model_type is "x"; "bert" was expected."
   Failure Unexpected(const char* key, const std::string& expected) const;

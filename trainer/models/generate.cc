@@ -24,7 +24,7 @@ at::Tensor LastTokens(const std::vector<int64_t>& tokens, int64_t length, at::De
   return last.to(device);
 }
 
-// Returns how many of the probabilities [k], largest first, together reach top_p; at least one.
+// Returns the number of first probabilities, of [k] in descending order, whose sum reaches top_p.
 int64_t NucleusSize(const at::Tensor& chances, double top_p) {
   if (top_p >= 1) return chances.size(0);
   const at::Tensor before = chances.cumsum(0) - chances;  // sum of the likelier ones

@@ -1,5 +1,4 @@
-// The keys and values of the tokens that a language model has seen, so that the model computes each
-// once.
+// The keys and values of the tokens that a language model has seen, to compute each once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,8 +10,7 @@
 
 namespace ddprun::trainer {
 
-// Shapes: B batch, H heads, L tokens, D width of a head. One thread at a time. Only without
-// gradients.
+// Shapes: B batch, H heads, L tokens, D width of a head. Only without gradients. One thread.
 class KeyValueCache {
  public:
   // Returns the number of tokens that every block has seen.
@@ -32,12 +30,11 @@ class KeyValueCache {
   void Advance(int64_t count) { length_ += count; }
 
  private:
-  // Copies `added` after the first length() places of `stored` along `dim`. `stored` grows if
-  // needed.
+  // Copies `added` behind the first length() places of `stored` along `dim`; may grow `stored`.
   at::Tensor Append(at::Tensor& stored, const at::Tensor& added, int64_t dim) const;
 
   int64_t length_ = 0;
-  // By block; with room for more tokens than they hold.
+  // Keys and values of each block, with room for more tokens.
   std::vector<std::pair<at::Tensor, at::Tensor>> blocks_;
   at::Tensor tokens_;
 };

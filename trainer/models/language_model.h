@@ -16,7 +16,7 @@ class LanguageModel : public Model {
   virtual at::Tensor Logits(const at::Tensor& inputs) = 0;
   // Returns scores [B, vocab_size] of the token after inputs [B, L]. The inputs follow the tokens
   // of `cache` and are added to it; at most context_length() in all. A model that keeps no keys
-  // computes all tokens anew. REQUIRES: L is 1 unless the cache is new, no gradients, eval mode.
+  // computes all tokens again. REQUIRES: L is 1 unless the cache is new, no gradients, eval mode.
   virtual at::Tensor NextScores(const at::Tensor& inputs, KeyValueCache& cache);
   virtual int64_t context_length() const = 0;
   virtual int64_t vocab_size() const = 0;

@@ -10,7 +10,7 @@
 
 namespace ddprun::trainer {
 
-// Which part of a layer each rank has, if ranks divide the layers (SplitLayersScope).
+// The part of a layer that each rank has, if ranks divide the layers (SplitLayersScope).
 enum class Split {
   kNone,      // the whole layer
   kOutputs,   // the rows of its matrix that make some of the outputs
@@ -50,6 +50,9 @@ class SplitLayersScope {
   ~SplitLayersScope();
   SplitLayersScope(const SplitLayersScope&) = delete;
   SplitLayersScope& operator=(const SplitLayersScope&) = delete;
+
+  // Returns the axis of this thread's scope; nullptr outside of one.
+  static std::shared_ptr<const TensorAxis> Axis();
 };
 
 }  // namespace ddprun::trainer

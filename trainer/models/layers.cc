@@ -165,8 +165,7 @@ at::Tensor CrossEntropy(const at::Tensor& scores,
     return at::cross_entropy_loss(exact, targets, /*weight=*/{}, reduction, kIgnoredTarget,
                                   smoothing);
   }
-  // Uses nll_loss, because cross_entropy_loss with smoothing would wait for the device to count the
-  // targets.
+  // Uses nll_loss, because cross_entropy_loss with smoothing would wait for a count of the device.
   const at::Tensor logs = at::log_softmax(exact, 1);
   const at::Tensor of_targets =
       at::nll_loss(logs, targets, /*weight=*/{}, reduction, kIgnoredTarget);

@@ -61,12 +61,12 @@ at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon);
 at::Tensor MaskOnHost(const Batch& batch);  // its attention_mask
 int64_t LargestTarget(const Batch& batch);  // 0 without targets
 
-// Returns which keys a query sees: bool [B, 1, 1, L] from the batch's attention mask [B, L].
+// Returns the mask of keys that a query sees, bool [B, 1, 1, L], from the attention mask [B, L].
 // Undefined if no key is masked, because this is faster.
 at::Tensor KeyMask(const Batch& batch);
-// Returns which keys a query sees in causal attention: bool [B, 1, L, L]. Undefined if the causal
-// order alone is enough: without padding, or with padding only after the text, because no token of
-// the text sees it.
+// Returns the mask of keys that a query sees in causal attention: bool [B, 1, L, L]. Undefined if
+// the causal order alone is enough: without padding, or with padding only after the text, because
+// no token of the text sees it.
 at::Tensor CausalMask(const Batch& batch);
 
 struct AttentionOptions {
@@ -85,8 +85,7 @@ at::Tensor Attention(const at::Tensor& queries,
 // Returns the row of the last token of each text: [B * L, C] -> [B, C].
 at::Tensor LastTokenOfEach(const at::Tensor& x, int64_t texts);
 
-// Converts bfloat16 and float16 to float32, because losses are computed in it. Returns other types
-// unchanged.
+// Converts bfloat16 and float16 to float32, for losses. Returns other types unchanged.
 at::Tensor WidenToFloat(const at::Tensor& x);
 
 // Returns the mean cross-entropy over the targets that are not -100: scores [N, classes], targets
@@ -114,8 +113,7 @@ void CheckLength(int64_t length, int64_t positions);
 // Initial values of layers, like torch.nn's reset_parameters (torch 2.11), from torch's default
 // generator. Call these functions under NoGradGuard.
 
-// Returns how many inputs each output of the layer sums. `weight`: [out, in] or [out, in, height,
-// width].
+// Returns the number of inputs of each output, of a `weight` [out, in] or [out, in, height, width].
 int64_t FanIn(const at::Tensor& weight);
 
 // Initializes a torch.nn.Linear or torch.nn.Conv2d: bit for bit like Python after the same

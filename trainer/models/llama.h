@@ -10,7 +10,8 @@
 
 namespace ddprun::trainer {
 
-// How a model reaches positions beyond those of pre-training: "rope_scaling" of config.json.
+// The scaling of rotary angles for positions beyond those of pre-training: config.json's
+// "rope_scaling".
 struct RopeScaling {
   enum class Type { kNone, kLinear, kDynamic, kLlama3 };
   Type type = Type::kNone;

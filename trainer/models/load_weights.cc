@@ -13,7 +13,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Which stored tensor each parameter is read from, and which errors there are.
+// The stored tensor from which each parameter is read, and the errors that were found.
 struct Assignment {
   std::map<std::string, std::string> stored_name_of;
   std::vector<std::string> fresh;

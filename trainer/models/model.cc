@@ -12,14 +12,12 @@
 #include <utility>
 
 #include "trainer/compute/recompute.h"
-#include "trainer/models/language_model.h"
+#include "trainer/models/layer_parameters.h"
 #include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
 
 namespace {
-
-thread_local std::shared_ptr<const TensorAxis> axis_of_layers;
 
 bool IsMeta(const torch::nn::Module& module) {
   const auto is_meta = [](const at::Tensor& tensor) { return tensor.is_meta(); };
@@ -38,7 +36,7 @@ void ForgetMetaIn(torch::nn::Module& module) {
   }
 }
 
-// The submodule that a dotted name leads to, made if need be, and the last part of the name.
+// Returns the submodule of a dotted name, made if missing, and the last part of the name.
 std::pair<torch::nn::Module*, std::string> ScopeOf(torch::nn::Module* scope,
                                                    const std::string& dotted_name) {
   std::string_view rest = dotted_name;
@@ -61,7 +59,7 @@ bool Stage::Holds(const std::string& name) const {
       modules, [&](const std::string& module) { return name.starts_with(module + "."); });
 }
 
-Model::Model() : axis_(axis_of_layers) {}
+Model::Model() : axis_(SplitLayersScope::Axis()) {}
 
 StatePlacement Model::PlacementOf(const std::string& parameter) const {
   if (axis_ == nullptr) return {};
@@ -196,20 +194,6 @@ void Model::Initialize() {
   for (auto& parameter : named_parameters()) {
     InitializeParameter(parameter.key(), parameter.value());
   }
-}
-
-at::Tensor LanguageModel::NextScores(const at::Tensor& inputs, KeyValueCache& cache) {
-  const at::Tensor scores = Logits(cache.ExtendTokens(inputs)).select(1, -1);
-  cache.Advance(inputs.size(1));
-  return scores;
-}
-
-SplitLayersScope::SplitLayersScope(std::shared_ptr<const TensorAxis> axis) {
-  axis_of_layers = std::move(axis);
-}
-
-SplitLayersScope::~SplitLayersScope() {
-  axis_of_layers.reset();
 }
 
 void RecomputeBlocks(Model& model) {

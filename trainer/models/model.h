@@ -1,4 +1,4 @@
-// What the loop asks of a model. A model never knows how it is parallelized.
+// The training loop's interface to a model, which does not know how it is parallelized.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -23,107 +23,105 @@ namespace ddprun::trainer {
 // A part of a forward pass: an embedding, a block, a head. Its input is the output of the stage
 // before it; the first stage's input is the batch's inputs.
 struct Stage {
-  std::vector<std::string> modules;  // that hold its parameters: {"transformer.h.0"}
-  std::function<at::Tensor(const at::Tensor& x)> forward;  // also later, until backward is over
-  bool is_block = false;                                   // one of those that a model repeats
+  std::vector<std::string> modules;                        // of its parameters: {"transformer.h.0"}
+  std::function<at::Tensor(const at::Tensor& x)> forward;  // callable until backward ends
+  bool is_block = false;                                   // one of the repeated blocks
 
-  // Whether the parameter or buffer of that name is in its modules.
+  // Returns whether the parameter or buffer `name` belongs to one of `modules`.
   bool Holds(const std::string& name) const;
 };
 
-// Does stage.forward(x), and what belongs before and after it.
+// Runs stage.forward(x), with additional work before and after it.
 using StageHook = std::function<at::Tensor(const Stage& stage, const at::Tensor& x)>;
 
-// One thread at a time, as every torch::nn::Module.
+// One thread at a time may use a model, like every torch::nn::Module.
 class Model : public torch::nn::Module {
  public:
   Model();
-  // The parts that make the outputs for this batch, in order. Empty: this model has one code for
-  // all, and overrides Outputs.
+  // Returns the parts that make the outputs for this batch, in order. Empty: the model overrides
+  // Outputs() instead.
   virtual std::vector<Stage> Stages(const Batch& /*batch*/) const { return {}; }
   std::vector<at::Tensor> ParametersOf(const Stage& stage) const;
-  // From now on every stage runs through the hook. It does not outlive the model.
+  // Runs every later stage through the hook.
   void SetStageHook(StageHook hook) { stage_hook_ = std::move(hook); }
   // Returns the output of the stages [begin, end) of Stages(batch) for the input x.
   at::Tensor RunStages(const Batch& batch, size_t begin, size_t end, const at::Tensor& x) const;
-  // Calls `call`, in which LossFrom, Outputs and Loss begin with stage `begin` and the tensor x,
-  // the output of the stage before it. For a model that has only its last stages.
+  // Calls `call`, in which LossFrom(), Outputs() and Loss() begin at stage `begin` with its input
+  // x. For a model that has only its last stages.
   at::Tensor RunFromStage(size_t begin,
                           const at::Tensor& x,
                           const std::function<at::Tensor()>& call);
-  // Forgets the submodules that are on at::kMeta alone: others have them (ParametersOn).
+  // Removes submodules that are only on at::kMeta, because other ranks hold them (ParametersOn).
   void DropMetaModules();
   const StageHook& stage_hook() const { return stage_hook_; }
-  // Of models with a loss of their own, label_smoothing alone counts.
+  // A model with its own loss uses only label_smoothing.
   void SetLoss(const LossOptions& loss) { loss_ = loss; }
-  // Draws all weights from torch's default generator; before, they are left as they come. Models
-  // that come with weights (plugins, TorchScript) keep those.
+  // Draws all weights from torch's default generator. Without this call they are uninitialized.
+  // Models that come with weights (plugins, TorchScript) keep them.
   virtual void Initialize();
 
-  // What the model predicts for the batch: numbers [B, ...], or scores [B, classes] or
-  // [B, L, vocab_size].
+  // Returns predictions: numbers [B, ...], or scores [B, classes] or [B, L, vocab_size].
   virtual at::Tensor Outputs(const Batch& batch) { return Walk(Stages(batch), batch.inputs); }
 
-  // The mean over batch.predictions of the loss of what Outputs gave, a scalar with a graph.
+  // Returns the mean loss of `outputs` over batch.predictions, a scalar with a graph.
   virtual at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) {
     return LossOf(loss_, outputs, batch, is_training());
   }
 
-  // LossFrom(Outputs(batch), batch), for models that can do it with less memory when nobody asks
-  // for the outputs. Every parameter takes part.
+  // Returns LossFrom(Outputs(batch), batch), maybe with less memory, because the outputs are not
+  // needed. It depends on every parameter.
   virtual at::Tensor Loss(const Batch& batch) { return LossFrom(Outputs(batch), batch); }
 
-  // Metrics that only this model knows; nullptr: none. Lives as long as the model.
+  // Returns the model's own metrics; nullptr means none. They live as long as the model.
   virtual OwnMetrics* own_metrics() { return nullptr; }
 
-  // Where this rank's part of a parameter lies in the whole; empty: nobody has a part.
+  // Returns the place of this rank's part of a parameter; empty if there is no tensor axis.
   StatePlacement PlacementOf(const std::string& parameter) const;
-  // Parameters, then buffers, by name: what a weights file holds.
+  // Returns the tensors of a weights file by name: parameters, then buffers.
   torch::OrderedDict<std::string, at::Tensor> State() const;
 
-  // config.json of the folder that SavePretrained writes: Hugging Face's keys where they exist.
+  // Returns config.json for SavePretrained(), with Hugging Face's keys if they exist.
   virtual std::string ConfigJson() const = 0;
 
-  // Writes what a folder with weights and config.json lacks to be used elsewhere. Throws Failure.
+  // Writes what other programs need besides weights and config.json. Throws Failure.
   virtual void SaveFiles(const std::string& /*folder*/) const {}
 
-  // The parameter that a tensor of a weights file is meant for; nullopt when it is to be skipped,
-  // e.g. a constant that other programs save along.
+  // Returns the parameter for a tensor of a weights file; nullopt: skip the tensor, such as a
+  // constant that other programs save.
   virtual std::optional<std::string> ParameterFor(const std::string& stored_name) const {
     return stored_name;
   }
 
-  // A weights file may lack the parameter, as the file of an encoder lacks a classifier's head:
-  // InitializeParameter then draws it.
+  // Returns whether a weights file may lack the parameter, such as a classifier's head in the file
+  // of an encoder. InitializeParameter() then draws it.
   virtual bool MayBeMissingInFile(const std::string& /*parameter*/) const { return false; }
-  // Draws one parameter from torch's default generator. REQUIRES: MayBeMissingInFile, or the model
-  // draws all of them so.
+  // Draws one parameter from torch's default generator. REQUIRES: MayBeMissingInFile(parameter), or
+  // a model that draws all its parameters with this method.
   virtual void InitializeParameter(const std::string& /*parameter*/, at::Tensor& /*value*/) const {}
 
  protected:
   // Returns the output of the last stage.
   at::Tensor Walk(std::span<const Stage> stages, at::Tensor x) const;
-  // Makes a float32 parameter, not initialised, under a dotted name: "h.0.ln_1.weight"
-  // makes the submodules h, 0 and ln_1 as needed. Order of calls = order of parameters(), as long
-  // as the calls for one submodule follow each other.
+  // Registers an uninitialized float32 parameter; "h.0.ln_1.weight" makes missing submodules h, 0
+  // and ln_1. parameters() keeps the order of the calls if those for one submodule are consecutive.
   at::Tensor AddParameter(const std::string& dotted_name, at::IntArrayRef sizes);
-  // The same for a parameter of which ranks that share out layers have ranges of a dimension, or,
-  // of `fused` equal parts of it, a range of each.
+  // Registers a parameter whose dimension `dim` tensor ranks split: each rank gets one range of
+  // each of `fused` equal parts of the dimension.
   at::Tensor AddSplit(const std::string& name, at::IntArrayRef sizes, int64_t dim, int64_t fused);
-  // Registers a tensor that is no parameter but is saved with them, as running means are.
+  // Registers a tensor that is saved but is no parameter, such as running means.
   at::Tensor AddBuffer(const std::string& dotted_name, const at::Tensor& value);
-  // Registers an existing tensor, trained if it requires a gradient, unless it has a name already.
+  // Registers an existing tensor, unless the model has it. It is trained if it requires gradients.
   at::Tensor AdoptParameter(const std::string& dotted_name, const at::Tensor& value);
-  // name.weight [out, in], or as the layout says, and name.bias [out].
+  // Adds name.weight, by default [out, in], and name.bias [out].
   Affine AddLinear(const std::string& name, int64_t in, int64_t out, const LinearOptions& how = {});
-  // name.weight [vocabulary, width], split by words.
+  // Adds name.weight [vocabulary, width], split by words.
   WordVectors AddWordVectors(const std::string& name, int64_t vocabulary, int64_t width);
-  // name.weight and name.bias [width].
+  // Adds name.weight and name.bias [width].
   Affine AddNorm(const std::string& name, int64_t width);
 
-  // The ranks that have the other parts of the layers; nullptr if the layers are whole.
+  // Returns the tensor ranks that split the layers; nullptr means that the layers are whole.
   const TensorAxis* axis() const { return axis_.get(); }
-  // How many of `whole` heads, or of other outputs of a split layer, this rank has.
+  // Returns this rank's number of `whole` heads, or of other outputs of a split layer.
   int64_t OwnCount(int64_t whole) const;
 
   LossOptions loss_;
@@ -133,18 +131,17 @@ class Model : public torch::nn::Module {
   std::map<std::string, StatePlacement> placements_;  // of split parameters
   StageHook stage_hook_ = [](const Stage& stage, const at::Tensor& x) { return stage.forward(x); };
   size_t first_stage_ = 0;
-  at::Tensor first_input_;  // to the first stage; undefined: what Walk is called with
+  at::Tensor first_input_;  // of the first stage; undefined: the argument of Walk()
 };
 
-// Has the blocks of the model keep no more than what they take (compute/recompute.h).
-// REQUIRES: it has stages.
+// Keeps only the input of each block (compute/recompute.h). REQUIRES: a model with stages.
 void RecomputeBlocks(Model& model);
 
-// Sum of elements over all parameters.
+// Returns the number of elements of all parameters.
 int64_t ParameterCount(const Model& model);
-// Of all that a weights file holds.
+// Returns the bytes of all tensors of State().
 int64_t StateBytes(const Model& model);
-// Copies parameters and buffers by name to a model, or to one with parts of its layers.
+// Copies parameters and buffers by name. `to` may have only a part of the layers.
 void CopyState(const Model& from, Model& to);
 
 }  // namespace ddprun::trainer

@@ -24,18 +24,16 @@ inline constexpr const char* kPickleIndexName = "pytorch_model.bin.index.json";
 
 // Copies weights into the model's parameters, from a folder, a checkpoint of a run, or one file
 // (safetensors, or of torch.save). Converts float16 and bfloat16. Returns the parameters that the
-// files lack and that the model drew anew (Model::MayBeMissingInFile).
+// files lack, which keep their new values (Model::MayBeMissingInFile).
 //
-// Throws Failure, which lists all errors in one message: missing tensors, unknown tensors, and
-// other shapes.
+// Throws Failure, which lists all errors: missing tensors, unknown tensors, and other shapes.
 std::vector<std::string> LoadWeights(Model& model, const std::string& path);
 
 // Returns whether the path is a file or a checkpoint of a run, which have weights but do not
 // describe a model.
 bool HasOnlyWeights(const std::string& path);
 
-// Throws the errors of LoadWeights(), but reads only the headers of the files. `model` may be a
-// shape.
+// Throws the errors of LoadWeights(), but reads only headers of files. `model` may be a shape.
 void CheckWeights(const Model& model, const std::string& path);
 
 struct SaveOptions {
@@ -67,8 +65,8 @@ ModelOptions ReadModelOptions(const std::string& folder);
 RopeScaling ReadRopeScaling(const std::string& json);
 
 // Returns the tokens of which each ends a text of the folder's language model: eos_token_id, one or
-// a list, of generation_config.json or, if it has none, of config.json. Empty: neither has any.
-// Throws Failure.
+// a list, of generation_config.json, else of config.json, else transformers' default for the type
+// of model. Throws Failure.
 std::vector<int64_t> ReadStopTokens(const std::string& folder);
 
 }  // namespace ddprun::trainer

@@ -106,7 +106,7 @@ std::shared_ptr<const Model> MakeModelShape(const ModelOptions& options) {
     if (bytes < 1e18) return model;
   } catch (const c10::Error&) {  // the bytes of one tensor overflow
   }
-  ThrowWrongSize(TypeOf(options), "sizes of which no machine could hold the weights");
+  ThrowWrongSize(TypeOf(options), "sizes that make its weights too large for any machine");
 }
 
 }  // namespace ddprun::trainer

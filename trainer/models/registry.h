@@ -42,8 +42,7 @@ using ModelOptions = std::variant<MlpOptions,
 // Returns kType of the options, such as "gpt".
 std::string TypeOf(const ModelOptions& options);
 
-// Returns the tied head of models of this type (kType). Empty names mean that such models never
-// have one.
+// Returns the tied head of models of this type (kType). Empty names mean that they never have one.
 TiedHead TiedHeadOf(std::string_view type);
 
 // Returns the options that all transformers share; nullptr for other models. `Options`:
@@ -78,9 +77,8 @@ class ParametersOn {
   ParametersOn& operator=(const ParametersOn&) = delete;
 };
 
-// Makes a model. If `initialize` is false, does not initialize its weights, because ranks receive
-// them by broadcast or from a file. Draws weights on the CPU for any device. Throws Failure for
-// wrong sizes.
+// Makes a model. If `initialize` is false, leaves its weights to a broadcast or a file. Draws
+// weights on the CPU for any device. Throws Failure for wrong sizes.
 std::shared_ptr<Model> MakeModel(const ModelOptions& options,
                                  const LossOptions& loss = {},
                                  bool initialize = true,

@@ -117,7 +117,7 @@ class ResNet final : public Model {
     InitializeAsTorch(fc_.weight, fc_.bias);
   }
 
-  // The last layer may start anew, because published weights are for ImageNet's 1000 classes.
+  // The last layer may keep new weights, because published ones are for ImageNet's 1000 classes.
   bool MayBeMissingInFile(const std::string& parameter) const override {
     return parameter.starts_with("fc.");
   }

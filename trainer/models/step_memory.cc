@@ -263,8 +263,7 @@ std::optional<std::vector<StageMemory>> MemoryOf(const ResNetOptions& model,
                        static_cast<double>(model.image[1]) / shrunk *
                        static_cast<double>(model.image[2]) / shrunk * s.number;
     const double bytes = static_cast<double>(weight.nbytes());
-    // The output of the convolution, and of the ReLU after the normalization; for the stem, also of
-    // pooling.
+    // The outputs of the convolution and of the ReLU; for the stem, also of pooling.
     const bool past = parameter.key().find("downsample") != std::string::npos;
     const bool begins = !stem && parameter.key().ends_with(".conv1.weight");
     stages.push_back({.saved = past   ? out
@@ -306,8 +305,7 @@ std::vector<StageMemory> WithRecomputedBlocks(const std::vector<StageMemory>& st
     StageMemory next = stage;
     if (is_block) {
       next.saved = stage.input;
-      // A recomputed block produces all of its parameters' gradients at once, when its backward is
-      // complete.
+      // A recomputed block produces all gradients at once, when its backward is complete.
       next.forward = next.backward = stage.saved + std::max(stage.forward, stage.backward);
       next.largest_gradient = stage.gradients;
       next.summed = 1.5 * stage.summed;

@@ -67,7 +67,7 @@ Argument ArgumentOfName(const std::string& name) {
   return Argument::kDefault;
 }
 
-// Returns what to pass for each argument of forward, except self.
+// Returns the arguments of forward, except self.
 std::vector<Argument> ArgumentsOf(const std::string& path, const torch::jit::Module& module) {
   const auto method = module.find_method("forward");
   if (!method) throw Unusable(path, "holds a module without a forward.");

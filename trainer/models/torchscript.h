@@ -21,8 +21,7 @@ struct TorchScriptOptions {
 // Loads the model. The first argument of the module's forward gets the batch's inputs. Other
 // arguments are recognized by name: attention_mask, token_type_ids, and targets or labels; any
 // other must have a default. A forward with targets returns the mean loss, or a tuple (loss,
-// outputs). A forward without targets returns the outputs, and `loss` says how the loss is
-// computed.
+// outputs). A forward without targets returns the outputs, from which `loss` computes the loss.
 //
 // SaveFiles() writes model.pt for torch.jit.load. Throws Failure for a file that is not
 // TorchScript, or whose forward cannot be called like this.

@@ -3,8 +3,26 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <cmath>
+#include <string>
+
+#include "base/failure.h"
 
 namespace ddprun::trainer {
+
+bool LossScaler::Accepts(double grad_norm, int64_t step) {
+  constexpr float kSmallestScale = 1.0F / 65536;
+  const bool finite = std::isfinite(grad_norm);
+  Update(!finite);
+  if (finite || scale_ >= kSmallestScale) return finite;
+  throw FailureOfAllRanks(
+      Error{.title = "NO LOSS SCALE FITS",
+            .where = "step " + std::to_string(step),
+            .what = "Gradients are infinite or NaN in float16 however small the loss scale is; it "
+                    "was halved down to 2^-16.",
+            .hint = "Take training.precision \"bf16\" or \"fp32\", lower "
+                    "optimizer.learning_rate, or look at the\ndata of this step.",
+            .page = "no-loss-scale"});
+}
 
 void LossScaler::Update(bool overflowed) {
   constexpr float kGrowth = 2;

@@ -21,9 +21,13 @@ class LossScaler {
       : growth_interval_(options.growth_interval), scale_(static_cast<float>(options.init_scale)) {}
 
   double scale() const { return scale_; }
-  // Returns how many steps had gradients that were not finite, and so changed nothing.
+  // Returns the number of steps skipped because gradients were not finite.
   int64_t skipped() const { return skipped_; }
-  // Updates the scale. Call it after each step. If the step overflowed, halves the scale.
+  // Decides on the update of step `step`: returns whether its gradients, whose norm this is, are
+  // finite. Updates the scale. Throws FailureOfAllRanks if the scale has become too small, because
+  // gradients that overflow with any scale are no numbers.
+  bool Accepts(double grad_norm, int64_t step);
+  // Updates the scale. If the step overflowed, halves the scale.
   void Update(bool overflowed);
   void NameState(StateVisitor& visitor);
 

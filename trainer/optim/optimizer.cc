@@ -285,8 +285,7 @@ void ClipTo(double max_norm, const DeviceScalar& norm, const std::vector<at::Ten
     // A NaN stays NaN.
     return at::_foreach_mul_(tensors, scale.mul_(max_norm).clamp_max_(1.0));
   }
-  // Computes in float and by reciprocal, as torch computes max_norm / (total_norm + 1e-6) on a
-  // tensor.
+  // Computes in float and by reciprocal, as torch does max_norm / (total_norm + 1e-6) on a tensor.
   const float reciprocal = 1.0F / (static_cast<float>(static_cast<double>(norm)) + 1e-6F);
   const float scale = reciprocal * static_cast<float>(max_norm);
   // Not "scale < 1", because a NaN norm must reach the gradients, too.

@@ -37,9 +37,8 @@ struct ParameterGroup {
   std::vector<StatePlacement> placements = {};  // one per parameter; empty: all are whole
 };
 
-// Divides parameters into a group without weight decay and one with it; leaves out an empty group.
-// A parameter is in the first group if its name contains one of `no_decay` as a word, in letters of
-// either case.
+// Divides parameters into a group with weight decay and one without; leaves out an empty group. A
+// parameter has no decay if its name contains one of `no_decay` as a word; case does not count.
 //
 // Dots, underscores, digits and capital letters separate words: "bn" is a word of "bn1.weight", not
 // of "subnet.weight". An entry may be several words in a row: "LayerNorm.weight", "downsample.1".
@@ -56,8 +55,7 @@ class Optimizer {
   virtual ~Optimizer() = default;
 
   // Does one step with the present gradients, without recording an autograd graph. If the learning
-  // rate is on the parameters' device, reads it there as float32, because fused kernels accept no
-  // other type.
+  // rate is on the parameters' device, reads it there as float32, as fused kernels need.
   void Step(const DeviceScalar& learning_rate);
   // Does one step for some of the parameters. One step may be divided into calls with different
   // parameters, in any order.

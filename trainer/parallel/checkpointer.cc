@@ -28,13 +28,13 @@ namespace ddprun {
 
 using States = ska::flat_hash_map<void*, std::unique_ptr<torch::optim::OptimizerParamState>>;
 
-// What torch::optim keeps for a parameter.
+// The state that torch::optim keeps for one parameter.
 struct StateSlots {
-  std::vector<std::pair<const char*, at::Tensor*>> tensors;  // undefined: not made yet
+  std::vector<std::pair<const char*, at::Tensor*>> tensors;  // undefined tensors do not exist yet
   int64_t* step = nullptr;
 };
 
-// The slots of one parameter, made if `make` says so and they are missing.
+// Returns the slots of one parameter. If they are missing and `make` is true, makes them.
 using FindSlots = std::function<StateSlots(States& states, void* parameter, bool make)>;
 
 namespace {
@@ -90,8 +90,9 @@ FindSlots SlotsFor(torch::optim::Optimizer& optimizer) {
   if (dynamic_cast<SGD*>(&optimizer) != nullptr) return Find<SGDParamState>;
   if (dynamic_cast<RMSprop*>(&optimizer) != nullptr) return Find<RMSpropParamState>;
   if (dynamic_cast<Adagrad*>(&optimizer) != nullptr) return Find<AdagradParamState>;
-  throw Unsupported("The optimizer is none of torch::optim's Adam, AdamW, SGD, RMSprop, Adagrad.",
-                    "Take one of those, or save the state with trainer/checkpoint/saver.h.");
+  throw Unsupported(
+      "The optimizer is none of torch::optim's Adam, AdamW, SGD, RMSprop, Adagrad.",
+      "Use one of these optimizers, or save the state with trainer/checkpoint/saver.h.");
 }
 
 }  // namespace
@@ -162,7 +163,7 @@ class Checkpointer::Impl {
   }
 
   std::map<std::string, int64_t*> numbers;
-  const int exceptions = std::uncaught_exceptions();  // under way when it was made
+  const int exceptions = std::uncaught_exceptions();  // active exceptions at construction
   trainer::BackgroundSaver& saver() { return saver_; }
 
  private:
@@ -172,8 +173,8 @@ class Checkpointer::Impl {
     return all.item<int64_t>();
   }
 
-  // Opens the checkpoint where that is not done, and compares this rank's part of the bytes with
-  // their checksums. Returns whether no rank has found damage. Throws Failure where it cannot read.
+  // Opens the checkpoint if it is not open, and checks this rank's share of its checksums. Returns
+  // whether no rank has found damage. Throws Failure if the checkpoint cannot be read.
   bool IsWhole(int64_t step, std::optional<trainer::Checkpoint>& checkpoint) const {
     Status status;
     if (!checkpoint) {
@@ -209,7 +210,7 @@ class Checkpointer::Impl {
     for (const auto& [name, number] : numbers) visitor.Number(name, *number);
   }
 
-  // First which of the slots are there, as bits: loading makes those.
+  // Names first a number whose bits show which slots exist, so that loading makes these slots.
   void NameSlots(StateVisitor& visitor, const at::Tensor& parameter) {
     void* key = parameter.unsafeGetTensorImpl();
     const std::string& name = name_of_.at(key);

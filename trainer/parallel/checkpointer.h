@@ -1,5 +1,4 @@
-// Checkpoints of a program of your own, saved beside its training, and what a program needs to be
-// stopped and started again at any time:
+// Checkpoints for your own program, saved while it trains, so that it can stop and resume:
 //
 //   ddprun::install_stop_handler();
 //   ddprun::Checkpointer checkpoints(net.module(), optimizer, group);
@@ -33,52 +32,52 @@ class Optimizer;
 namespace ddprun {
 
 struct CheckpointerOptions {
-  std::string folder = "checkpoints";  // all ranks see the same one; made where it is missing
-  int64_t keep = 2;                    // the newest so many; 0: all
-  double deadline_seconds = 1800;      // that a rank's save waits for the other ranks
+  std::string folder = "checkpoints";  // all ranks see the same folder; made if missing
+  int64_t keep = 2;                    // number of newest checkpoints to keep; 0: all
+  double deadline_seconds = 1800;      // of a rank's save, to wait for other ranks
 };
 
-// Parameters and buffers of the module, the state of the optimizer (torch::optim's Adam, AdamW,
-// SGD, RMSprop, Adagrad) and its learning rates, by name; and numbers of the program's own. Random
-// numbers are not among them: seed them from the step. One thread; all ranks call the same methods.
+// Saves by name: the module's parameters and buffers, the optimizer's state (torch::optim's Adam,
+// AdamW, SGD, RMSprop, Adagrad), its learning rates, and the program's own numbers. Saves no random
+// state: seed from the step. One thread; all ranks call the same methods.
 class Checkpointer {
  public:
   using Outcome = trainer::SaveOutcome;
 
   // A collective. The module and the optimizer must outlive it. `mesh`: the process group, as for
-  // DistributedDataParallel, whose module() this is; none: one process. Throws Failure for an
-  // optimizer of another kind, and for one with parameters that the module does not have.
+  // DistributedDataParallel, whose module() is `module`; default: one process. Throws Failure for
+  // another kind of optimizer, and if the optimizer has a parameter that the module does not have.
   Checkpointer(torch::nn::Module& module,
                torch::optim::Optimizer& optimizer,
                const trainer::Mesh& mesh = {},
                const CheckpointerOptions& options = {});
-  // Waits for the save under way. Where an exception leaves the loop, it waits only for what this
-  // rank writes: the other ranks may never come, and the save then fails.
+  // Waits for the running save. If an exception leaves the loop, waits only for this rank's writes,
+  // because other ranks may never come; the save then fails.
   ~Checkpointer();
   Checkpointer(const Checkpointer&) = delete;
   Checkpointer& operator=(const Checkpointer&) = delete;
 
-  // A number to be saved and restored, the same on all ranks; it must outlive this. Before restore.
+  // Adds a number to the state, equal on all ranks. It outlives this object. Call before restore().
   void track(const std::string& name, int64_t& number);
 
-  // A collective, once, before the first save. Takes the state of the newest checkpoint that
-  // verifies, whatever the number of ranks was, and returns its step; 0: there is none. Newer ones
-  // that were not taken are kept under another name. Throws Failure for one of another model.
+  // Loads the newest undamaged checkpoint, saved by any number of ranks, and returns its step; 0
+  // means none. Renames newer checkpoints. A collective; call it once, before the first save.
+  // Throws Failure if the checkpoint is of another model.
   int64_t restore();
 
-  // Between two steps, a collective. Returns at once: the state is copied and written beside the
-  // next forward and backward. Waits for the save before, if that is not through. A failing disk is
-  // an outcome, never an exception.
+  // Begins a save. Call it between two steps. A collective. Returns at once: the state is copied
+  // and written during the next forward and backward. Waits for the save before. A failing disk is
+  // reported in Outcome, never as an exception.
   void save(int64_t step);
-  // After backward, before the optimizer changes the state: waits for the rest of the copy.
+  // Waits until the state is copied. Call it after backward, before the optimizer's update.
   void wait_before_update();
-  // What has become of the last save, once; nothing while it is under way.
+  // Returns the outcome of each ended save once; nullopt means that there is none.
   std::optional<Outcome> poll();
-  // The same, and waits for it.
+  // Waits for the running save, then returns poll().
   std::optional<Outcome> finish();
 
-  // A collective: whether any rank has been asked to stop (stop_requested), so that all stop after
-  // the same step.
+  // Returns whether any rank has got a stop signal (stop_requested), so that all ranks stop after
+  // the same step. A collective.
   bool should_stop() const;
 
  private:
@@ -86,14 +85,14 @@ class Checkpointer {
   std::unique_ptr<Impl> impl_;
 };
 
-// From now on the signals by which a launcher, a scheduler or Ctrl-C asks a program to end are
-// noted and do nothing else (base/stop_signals.h).
+// From now on the first signal by which a launcher, a scheduler or Ctrl-C asks this program to stop
+// only sets stop_requested(). See base/stop_signals.h for further ones.
 void install_stop_handler();
-// Whether one of them has come to this process.
+// Returns whether this process has got such a signal.
 bool stop_requested();
 
-// How often the launcher has started this program's group again (ddprun --max_restarts, torchrun);
-// 0: the first time, or no launcher.
+// Returns the number of times that the launcher has restarted this program (ddprun --max_restarts,
+// torchrun); 0 at first, and without a launcher.
 int64_t restart_count();
 
 }  // namespace ddprun

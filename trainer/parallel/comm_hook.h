@@ -25,13 +25,11 @@ struct GradientBucket {
   size_t index = 0;  // in the order of sending; 0 is the first
   bool last = false;
   // All gradients of the bucket, one after the other: 1-d, in memory of the group's
-  // allocateTensor(). When Start() is called it holds this rank's gradients, after the finish the
-  // result.
+  // allocateTensor(). At Start() it holds this rank's gradients, after the finish the result.
   at::Tensor flat;
   // Views of `flat`: one gradient for each parameter, in the parameter's shape.
   std::vector<at::Tensor> gradients = {};
-  // The numbers of the parameters. All ranks number parameters alike, for every layout of the
-  // buckets.
+  // The numbers of the parameters, equal on all ranks and for every layout of the buckets.
   std::vector<size_t> parameters = {};
 };
 
@@ -61,7 +59,7 @@ std::shared_ptr<CommHook> MakeCompressHook(at::ScalarType type);
 // Reduces the gradient of a matrix as the product of two thin matrices, and adds the remaining
 // error to the next step's gradient: PowerSGD of Vogels, Karimireddy and Jaggi (2019). Options and
 // defaults are those of PyTorch's PowerSGDState. The hook keeps the errors, which are as large as
-// the gradients, in memory, also when buckets are laid out anew.
+// the gradients, in memory, also when buckets are laid out again.
 struct PowerSgdOptions {
   int64_t rank = 1;            // columns of the thin matrices
   int64_t start_step = 1000;   // plain averages before it, because early gradients compress badly

@@ -23,8 +23,7 @@ class CompressHook : public CommHook {
   }
 
  private:
-  // Returns a buffer that the hook keeps from step to step, because fresh shared memory costs more
-  // than the copy.
+  // Returns a buffer that the hook keeps, because fresh shared memory costs more than the copy.
   at::Tensor& PackedBuffer(const GradientBucket& bucket, c10d::Backend& group) {
     if (packed_.size() <= bucket.index) packed_.resize(bucket.index + 1);
     at::Tensor& packed = packed_[bucket.index];

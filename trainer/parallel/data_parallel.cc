@@ -46,7 +46,7 @@ class DeviceThread {
   c10::ThreadPool pool_;
 };
 
-// Returns how many of the part's targets are not ignored.
+// Returns the number of the part's targets that are not ignored.
 at::Tensor CountedTargets(const Batch& part) {
   return part.targets.ne(kIgnoredTarget).sum();
 }

@@ -10,8 +10,7 @@
 //   }
 //
 // Like torch.nn.parallel.DistributedDataParallel (torch 2.11) with gradient_as_bucket_view:
-// gradients are views of buckets, so replace a gradient's values, not the tensor, between backward
-// and step.
+// gradients are views of buckets, so replace their values, not the tensors, before step.
 #pragma once
 
 #include <functional>
@@ -44,8 +43,7 @@ class DistributedDataParallel {
  public:
   // A collective. Checks that all ranks have equal models and copies rank 0's parameters and
   // buffers to all ranks. Throws Failure, which names the first tensor that differs. Freeze
-  // parameters before this call, not later. `mesh`: a process group, or two, one of them for host
-  // tensors.
+  // parameters before this call. `mesh`: a process group, or two, one for host tensors.
   DistributedDataParallel(std::shared_ptr<Module> module,
                           const trainer::Mesh& mesh,
                           const DistributedDataParallelOptions& options = {})
@@ -95,17 +93,15 @@ class DistributedDataParallel {
   // divided by the number of all ranks. Collective.
   void join(const std::function<void()>& body) { sync_.Join(body); }
 
-  // Returns the result of options.tune_buckets, equal on all ranks; nullptr means that the search
-  // has not ended.
+  // Returns the result of options.tune_buckets, equal on all ranks; nullptr while the search runs.
   const trainer::BucketTuning* tuning() const { return sync_.reducer().tuning(); }
 
   // Returns the seconds that the last backward waited for communication.
   double exposed_seconds() const { return sync_.reducer().exposed_seconds(); }
 
  private:
-  // Collects the tensors of a forward's output: a tensor, or a tuple, pair or vector of outputs.
-  // Other types are not searched; for them, unused parameters are found only when backward has
-  // ended.
+  // Collects the tensors of a forward's output: a tensor, or a tuple, pair or vector of outputs. In
+  // other types, unused parameters are found only when backward has ended.
   static void Collect(const at::Tensor& tensor, std::vector<at::Tensor>& out) {
     out.push_back(tensor);
   }

@@ -61,8 +61,7 @@ class FullyShardedDataParallel {
       : module_(std::move(module)), sharded_(*module_, mesh, options) {}
 
   // Runs the module's forward. Unless gradients are disabled, a backward must follow; it adds the
-  // averages over all ranks to the gradients of parameters(). This call and the backward throw
-  // Failure.
+  // averages over all ranks to the gradients of parameters(). Both throw Failure.
   template <typename... Inputs>
   auto forward(Inputs&&... inputs) {
     const trainer::ShardedModule::Forward scope(sharded_);

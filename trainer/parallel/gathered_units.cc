@@ -12,8 +12,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Sets the memory of the tensor's storage, and so of all tensors in it. An undefined `buffer` means
-// no memory.
+// Sets the memory of the tensor's storage, and so of all tensors in it. Undefined `buffer`: none.
 void PointTo(const at::Tensor& tensor, const at::Tensor& buffer) {
   c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
   void* data = buffer.defined() ? buffer.mutable_data_ptr() : nullptr;

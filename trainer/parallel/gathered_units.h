@@ -1,5 +1,4 @@
-// Parameters of which each rank keeps a part. A whole unit of them is in memory only while it is
-// used.
+// Parameters of which each rank keeps a part; a whole unit is in memory only while it is used.
 //
 // Unit 0 holds the parameters of no block or of several blocks: it is gathered before forward and
 // freed when backward has finished with it. A block is gathered before its forward and again before
@@ -7,8 +6,7 @@
 // their unit is freed, they have no memory.
 //
 // If all ranks are on one node and on the CPU, nothing is gathered: each rank reads the others'
-// parts in place, and the ranks only wait for each other before forward. Parameters must then never
-// be written to.
+// parts in place, and ranks only wait for each other before forward. Parameters are then read-only.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -41,8 +39,7 @@ class GatheredUnits {
   // Both are collectives and throw Failure.
   void BeforeForward();
   void AfterForward();  // only without gradients; else Free() frees the units
-  // Calls forward(x) of a block, counted from 0. Gathers its parameters before and frees them
-  // after.
+  // Calls forward(x) of a block, counted from 0, with its parameters gathered, then frees them.
   using Forward = std::function<at::Tensor(const at::Tensor& x)>;
   at::Tensor Run(size_t block, const Forward& forward, const at::Tensor& x);
   // Frees a unit when backward has computed all of its gradients. No collective.

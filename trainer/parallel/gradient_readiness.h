@@ -9,15 +9,14 @@ namespace ddprun::trainer {
 // One thread at a time.
 class GradientReadiness {
  public:
-  // `static_graph`: every backward uses the parameters of the first one, each of them equally
-  // often.
+  // `static_graph`: every backward uses the parameters of the first one, each equally often.
   GradientReadiness(size_t parameters, bool static_graph)
       : static_graph_(static_graph), slots_(parameters) {}
 
   // Sets the buckets' members. Call it before the first Begin() and after each new layout.
   void SetBuckets(const std::vector<std::vector<size_t>>& members);
 
-  // Forgets all that it has learnt of the graph.
+  // Forgets all that earlier backwards showed about the graph.
   void Forget();
 
   // Begins a backward.
@@ -36,8 +35,7 @@ class GradientReadiness {
   bool full(size_t bucket) const { return missing_[bucket] == 0; }
   bool used(size_t index) const { return slots_[index].used; }  // since the last NoteSynchronised()
   bool IsFirstOfStaticGraph() const { return static_graph_ && !graph_known_; }
-  // Returns whether the parameters without any gradient are known, which only a static graph
-  // allows.
+  // Returns whether the parameters without gradient are known, as only a static graph allows.
   bool graph_known() const { return graph_known_; }
   bool has_no_gradient(size_t index) const {
     return graph_known_ && slots_[index].expected_calls == 0;

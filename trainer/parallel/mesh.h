@@ -43,8 +43,7 @@ struct Mesh {
   // groups are destroyed, including graphs with their collectives.
   void ShutDown() const;
 
-  // Returns the mesh of the ranks with the same part of the model. Its `control` group has only
-  // these ranks.
+  // Returns the mesh of the ranks with the same part of the model, with a `control` group of them.
   Mesh WithSameLayers() const;
 
   // Returns whether this process adds its losses to sums over all ranks. Ranks that share a replica

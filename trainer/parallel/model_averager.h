@@ -1,5 +1,4 @@
-// Averages the parameters of all ranks every few steps. Between the averages each rank trains
-// alone.
+// Averages the parameters of all ranks every few steps; in between each rank trains alone.
 #pragma once
 
 #include <ATen/core/Tensor.h>

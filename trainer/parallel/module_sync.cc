@@ -129,8 +129,7 @@ namespace {
 // with a model's memory.
 constexpr size_t kBatchBytes = size_t{4} << 20;
 
-// Returns one line per tensor: "name Float [10, 5]", with " without gradient" if it is frozen or a
-// buffer.
+// Returns one line per tensor: "name Float [10, 5]", with " without gradient" if it is not trained.
 std::string Describe(const std::vector<NamedParameter>& tensors) {
   std::ostringstream text;
   for (const NamedParameter& parameter : tensors) {

@@ -195,8 +195,7 @@ void Pipeline::Backward(const StepInputs& inputs, size_t micro_batch, OwnStage& 
   own_[static_cast<size_t>(own.stage.index - 1)].gradients.push_back(kept.input.grad());
 }
 
-// Sums the gradients of shared parameters in the order of the stages, so that all ranks get the
-// same bits.
+// Sums the gradients of shared parameters in the order of stages, for equal bits on all ranks.
 void Pipeline::SumShared() {
   const at::NoGradGuard no_grad;
   for (const SharedParameter& shared : options_.shared) {
@@ -291,8 +290,7 @@ void Pipeline::Update(const PipelineUpdate& update) const {
   update.shards->Step([&](auto pieces) { update.optimizer->Step(learning_rate_, pieces); });
 }
 
-// Names the state of an update. `place`: this stage's place among the `places` stages that have its
-// parameters.
+// Names the state of an update. `place`: of this stage among the `places` with its parameters.
 void Pipeline::NameUpdate(const PipelineUpdate& update,
                           int64_t place,
                           int64_t places,

@@ -26,7 +26,7 @@ struct SharedParameter {
   std::vector<int> stages;  // stages that use it, including this rank's
 };
 
-// How a rank updates one group of parameters: those of its stage, or those that stages share.
+// A rank's update of one group of parameters: those of its stage, or those that stages share.
 struct PipelineUpdate {
   std::unique_ptr<Optimizer> optimizer = {};  // nullptr: no parameters
   // If not nullptr, the part of the parameters that this rank of the shard axis updates. The

@@ -11,8 +11,7 @@ namespace {
 
 using Kind = PipelineAction::Kind;
 
-// Returns `forwards_before` forwards, then a backward and a forward in turn, then the remaining
-// backwards.
+// Returns `forwards_before` forwards, then backwards and forwards in turn, then the last backwards.
 PipelineActions WithWarmup(int forwards_before, int micro_batches) {
   PipelineActions actions;
   for (int i = 0; i < micro_batches + forwards_before; ++i) {
@@ -84,8 +83,7 @@ std::vector<int64_t> BalancedSplit(std::span<const double> costs, int stages) {
   const auto wanted = static_cast<size_t>(stages);
   std::vector<double> before(parts + 1);  // the cost of the parts before part i
   for (size_t i = 0; i < parts; ++i) before[i + 1] = before[i] + costs[i];
-  // best[s][i]: the cost of the most expensive stage if s stages divide the parts from i on in the
-  // best way.
+  // best[s][i]: the cost of the most expensive stage if s stages best divide parts i and later.
   std::vector<std::vector<double>> best(
       wanted + 1, std::vector<double>(parts + 1, std::numeric_limits<double>::infinity()));
   best[0][parts] = 0;

@@ -32,8 +32,7 @@ using ScheduleActions = PipelineActions (*)(int stage, int stages, int micro_bat
 
 // GPipe: all forwards, then all backwards. Keeps the activations of all micro-batches.
 PipelineActions GpipeActions(int stage, int stages, int micro_batches);
-// 1F1B: a backward as soon as possible. Stage s keeps the activations of at most stages - s
-// micro-batches.
+// 1F1B: backward as soon as possible. Stage s keeps at most stages - s micro-batches.
 PipelineActions OneForwardOneBackwardActions(int stage, int stages, int micro_batches);
 // Computes one micro-batch after the other, forward and backward: one stage works at a time.
 PipelineActions OneByOneActions(int stage, int stages, int micro_batches);
@@ -52,9 +51,8 @@ std::vector<PipelineEvent> SimulatePipeline(const std::vector<PipelineActions>& 
                                             double forward_seconds = 1,
                                             double backward_seconds = 2);
 
-// Returns how many parts each stage gets so that the most expensive stage is as cheap as possible.
-// Of several such splits, returns the one whose first stages have the fewest parts. REQUIRES: 0 <
-// stages <= costs.size().
+// Returns the number of parts of each stage, such that the most expensive stage is as cheap as
+// possible and then the first stages have the fewest parts. REQUIRES: 0 < stages <= costs.size().
 std::vector<int64_t> BalancedSplit(std::span<const double> costs, int stages);
 
 }  // namespace ddprun::trainer

@@ -22,7 +22,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// How a gradient is treated as a matrix [n, m], and how many columns its factors have; 0 means that
+// The size [n, m] of a gradient as a matrix, and the number of columns of its factors; 0 means that
 // it is not compressed.
 struct FactorShape {
   FactorShape(at::IntArrayRef shape, int64_t numel, const PowerSgdOptions& options)

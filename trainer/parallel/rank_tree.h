@@ -26,8 +26,8 @@ struct RankShare {
 // come first. REQUIRES: processes <= ranks.
 RankRange RanksOfProcess(int64_t ranks, int process, int processes);
 
-// Returns how many additions follow `piece`. Sums use a stack: each piece, a node of the tree over
-// [0, ranks), is pushed in order, and each addition then adds the two values on top, which
+// Returns the number of additions after `piece`. Sums use a stack: each piece, a node of the tree
+// over [0, ranks), is pushed in order, and each addition then adds the two values on top, which
 // completes a larger node within `share`.
 int64_t SumsAfter(int64_t ranks, RankRange piece, RankRange share);
 

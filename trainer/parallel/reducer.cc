@@ -101,8 +101,7 @@ void Reducer::Rejoin(int giver) {
   buckets_.DropGradients();
   readiness_.Forget();
   in_flight_ = false;
-  // A rank can be replaced only after the first synchronised backward, so each old rank knows an
-  // order.
+  // A rank is replaced only after the first synchronised backward, so each old rank knows an order.
   const bool known = rebuild_ == Rebuild::kDone;
   const std::vector<size_t> own = known ? order_ : OrderOfArrival(arrival_order_, order_.size());
   const std::vector<size_t> order = OrderOf(giver, own);
@@ -151,9 +150,10 @@ void Reducer::OnGradient(size_t index) {
   if (host_ != nullptr) host_->CheckRanks();
   const std::lock_guard lock(mutex_);
   if (!expected_) {
-    ThrowBadGradient(index, "got a gradient that would not be averaged: no forward came before",
-                     "Call the wrapped model, not its module, once before every backward; add up "
-                     "several losses for\none backward. What is not to be averaged: no_sync().");
+    ThrowBadGradient(
+        index, "got a gradient that would not be averaged: no forward came before",
+        "Call the wrapped model, not its module, once before every backward; add up "
+        "several losses for\none backward. Use no_sync() for gradients that must not be averaged.");
   }
   TakeGradient(index);
   const bool complete = readiness_.NoteGradient(index);
@@ -240,8 +240,7 @@ void Reducer::OnBackwardEnd() {
 }
 
 void Reducer::Finish(const Ready& update) {
-  // If the buckets are sent now, this small collective goes first, because the reducer waits for it
-  // here.
+  // This small collective goes before buckets that are sent now, because the reducer waits for it.
   const bool first = MayBeUnused() && !options_.SendsInBackward();
   if (first) FindUsed();
   LaunchReady();

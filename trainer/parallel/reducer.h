@@ -3,7 +3,7 @@
 // Gradients are in buckets: flat tensors allocated by the process group (shared or registered
 // memory, so that the collective needs no copy); param.grad() is a view of its bucket. A hook on
 // every parameter counts gradients, and the reducer all-reduces full buckets in the background, in
-// one order on all ranks. After the first synchronised backward it lays out the buckets anew, once,
+// one order on all ranks. After the first synchronised backward it lays out the buckets once more,
 // in the order in which rank 0's gradients came.
 #pragma once
 
@@ -41,11 +41,10 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Lays out the buckets anew if this is due; a collective then. Call it between two steps. With
+  // Lays out the buckets again if this is due; a collective then. Call it between two steps. With
   // Options::tune_limits it is due every few steps until the sizes are found.
   void RebuildIfDue();
-  // After ranks were replaced, drops the gradients and uses the layout of rank `giver`. A
-  // collective.
+  // After ranks were replaced, drops gradients and takes the layout of rank `giver`. A collective.
   void Rejoin(int giver);
   // Drops all gradients (as zero_grad does) and calls RebuildIfDue().
   void BeginStep();
@@ -80,7 +79,7 @@ class Reducer {
   void NameState(StateVisitor& visitor) const;
   // Returns the names of the parameters by bucket, in the order of sending.
   std::vector<std::vector<std::string>> BucketNames() const { return buckets_.Names(); }
-  // Returns how long the last backward and WaitForBuckets() waited for communication, in seconds.
+  // Returns the seconds that the last backward and WaitForBuckets() waited for communication.
   double exposed_seconds() const { return exposed_seconds_; }
   // Returns the found sizes, equal on all ranks; nullptr before, or without Options::tune_limits.
   const BucketTuning* tuning() const { return search_ ? search_->result() : nullptr; }

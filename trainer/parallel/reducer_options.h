@@ -16,7 +16,7 @@
 namespace ddprun::trainer {
 
 struct ReducerOptions {
-  // What runs while buckets are all-reduced:
+  // The work that overlaps with the all-reduces of buckets:
   //   kBackward  backward: a full bucket is sent at once; backward returns after all averages
   //   kStep      the update: all are sent when backward ends; see Reducer::WaitForBuckets
   //   kBoth      sent as with kBackward, waited for as with kStep
@@ -35,9 +35,8 @@ struct ReducerOptions {
   // of the average is zero; a parameter that no rank used keeps its gradient. Costs one small
   // collective a step.
   bool find_unused_parameters = false;
-  // Every backward uses the parameters of the first one, each of them equally often. A parameter
-  // may get its gradient in several pieces (checkpointing) or never. Unused parameters cost
-  // nothing.
+  // Every backward uses the parameters of the first one, each equally often. A parameter may get
+  // its gradient in several pieces (checkpointing) or never. Unused parameters cost nothing.
   bool static_graph = false;
   // The reducer calls it within backward, on its thread and without recording a graph, with the
   // parameters of each bucket as soon as their gradients are averaged. If parameters may be unused,

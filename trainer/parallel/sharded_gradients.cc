@@ -107,7 +107,7 @@ void ShardedGradients::OnGradient(size_t index, size_t parameter) {
            "losses for\none backward.");
   }
   if (own.tensor.grad().layout() != at::kStrided) {
-    refuse("has a sparse gradient, which cannot be shared out", "");
+    refuse("has a sparse gradient, which cannot be divided among the ranks", "");
   }
   if (options_.check_finite && !at::isfinite(own.tensor.grad()).all().item<bool>()) {
     refuse("has a gradient with infinities or NaNs", "");

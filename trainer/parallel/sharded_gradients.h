@@ -1,10 +1,8 @@
-// Averages gradients over the ranks while backward runs. Each rank keeps only its part of the
-// averages.
+// Averages gradients over the ranks while backward runs. Each rank keeps its part of the averages.
 //
 // When all gradients of a unit have come, they are copied into a bucket in the group's memory and
 // dropped. The bucket is reduce-scattered in the background, and this rank's part is added to the
-// sum of earlier micro-batches. At most two buckets are in use at a time, and later units reuse
-// them.
+// sum of earlier micro-batches. At most two buckets are in use; later units reuse them.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -30,8 +30,7 @@ class ShardedModule {
                 const Mesh& mesh,
                 const FullyShardedOptions& options);
 
-  // Marks a running forward while it lives: BlockOf() then finds this module's blocks on this
-  // thread.
+  // Marks a running forward while it lives: BlockOf() then finds blocks of this module and thread.
   class Forward {
    public:
     explicit Forward(ShardedModule& module);

@@ -24,8 +24,7 @@ class ShardedUpdate {
   void TakeGradients() const;
 
   // Calls `update` for this rank's pieces of each unit, from the last unit on, while earlier
-  // results go to the other ranks. Afterwards all ranks have all parameters. A collective. Throws
-  // Failure.
+  // results go to other ranks. All ranks then have all parameters. A collective. Throws Failure.
   using Update = std::function<void(std::span<const at::Tensor> pieces)>;
   void Step(const Update& update);
 

@@ -8,7 +8,6 @@
 
 #include "base/check.h"
 #include "base/failure.h"
-#include "base/last_words.h"
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/norm.h"
 #include "trainer/optim/optimizer.h"
@@ -86,8 +85,7 @@ BucketSizesReport ReportOf(const BucketTuning& tuning, int64_t step) {
   return report;
 }
 
-// Names the settings on which the bits of virtual ranks depend. Throws Failure if a saved run had
-// others.
+// Names the settings that decide the bits of virtual ranks. Throws Failure if a save has others.
 void NameVirtualRanks(int64_t ranks, StateVisitor& visitor) {
   visitor.Section("virtual_ranks.");
   const auto name = [&](const char* what, int64_t here) {
@@ -152,8 +150,7 @@ class DistributedDataParallel : public Strategy {
     learning_rate_ = inputs.learning_rate;
     averaged_gradients_ = averages_gradients();
     reducer().BeginStep();
-    // Between two averages of the parameters, ranks do not wait for each other, so buffers are not
-    // copied.
+    // Ranks do not wait for each other between averages of parameters, so buffers are not copied.
     if (averaged_gradients_ || averager_->averaged()) sync_->SyncBuffers();
     if (virtual_ != nullptr) return RunVirtualRanks(inputs);
     const size_t count = inputs.micro_batches.size();
@@ -266,39 +263,6 @@ void DistributedDataParallel::RunVirtualRanks(const StepInputs& inputs) {
 
 }  // namespace
 
-void RunMicroBatch(const StepInputs& inputs,
-                   size_t micro_batch,
-                   Model& model,
-                   const std::function<void()>& rest) {
-  RunBackward(inputs.step, inputs.loss(model, inputs.micro_batches[micro_batch], micro_batch), {},
-              rest);
-}
-
-void RunBackward(int64_t step,
-                 const at::Tensor& output,
-                 const at::Tensor& gradient,
-                 const std::function<void()>& rest) {
-  try {
-    output.backward(gradient);
-    if (rest) rest();
-  } catch (const Failure&) {
-    throw;  // errors of communication, which runs during backward
-  } catch (const c10::OutOfMemoryError&) {
-    throw;  // CurrentDeviceError() describes these two
-  } catch (const c10::AcceleratorError&) {
-    throw;
-  } catch (...) {
-    throw Failure(Error{
-        .title = "GRADIENTS CANNOT BE COMPUTED",
-        .where = "step " + std::to_string(step),
-        .what = "While backward() went through the model, this was thrown:\n" + ExceptionText(),
-        .hint = "In a model of your own, look for tensors changed in place after they were used, "
-                "for targets of another type than the outputs (integers where floating point "
-                "numbers belong), and for what its own autograd functions throw.",
-        .page = "gradients-cannot-be-computed"});
-  }
-}
-
 void Strategy::ScaleGradients(double factor) {
   std::vector<at::Tensor> gradients = Gradients();
   std::erase_if(gradients, [](const at::Tensor& gradient) { return !gradient.defined(); });
@@ -307,40 +271,13 @@ void Strategy::ScaleGradients(double factor) {
 }
 
 void Strategy::Rejoin(int /*giver*/) {
-  DDPRUN_CHECK(false);  // run.recovery cannot bear such strategies (facts.cc)
+  DDPRUN_CHECK(false);  // facts.cc excludes such strategies with run.recovery
 }
 
 BatchEvaluation Strategy::EvaluateBatch(Model& model, const Batch& batch, bool with_outputs) {
   if (!with_outputs) return {.loss = model.Loss(batch)};
   const at::Tensor outputs = model.Outputs(batch);
   return {.loss = model.LossFrom(outputs, batch), .outputs = outputs};
-}
-
-bool AddsGradientToSums(const Model& model, const std::string& parameter, const Mesh& mesh) {
-  const StatePlacement placement = model.PlacementOf(parameter);
-  const bool split = !placement.empty() && !placement.front().slice.global_shape.empty();
-  return split || mesh.tensor.rank == 0;
-}
-
-TrainedParameters::TrainedParameters(const Model& model, const Mesh& mesh) {
-  for (const auto& item : model.named_parameters()) {
-    if (!item.value().requires_grad()) continue;
-    all_.push_back(item.value());
-    counted_.push_back(AddsGradientToSums(model, item.key(), mesh));
-  }
-}
-
-std::vector<at::Tensor> TrainedParameters::SelectCounted(std::vector<at::Tensor> gradients) const {
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (!counted_[i]) gradients[i].reset();
-  }
-  std::erase_if(gradients, [](const at::Tensor& gradient) { return !gradient.defined(); });
-  return gradients;
-}
-
-void BeginSection(const char* prefix, RankPart part, const Mesh& mesh, StateVisitor& visitor) {
-  if (mesh.tensor.size * mesh.pipeline.size == 1) return visitor.Section(prefix, part);
-  visitor.Section(prefix, part, {.rank = mesh.data.rank, .size = mesh.data.size});
 }
 
 std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,

@@ -1,4 +1,4 @@
-// How a model is trained on the devices of a job. The loop knows only this interface.
+// The interface of strategies, which train a model on the devices of a job, to the training loop.
 #pragma once
 
 #include <functional>
@@ -59,8 +59,7 @@ class Strategy {
   virtual DeviceScalar GradientNorm() = 0;
   // Scales the gradients so that their norm is at most max_norm. Returns the norm before scaling.
   virtual DeviceScalar ClipGradients(double max_norm) = 0;
-  // Updates the parameters that backward has not updated. If it fails, some parameters may be
-  // updated.
+  // Updates the parameters that backward has not updated. If it fails, some may be updated.
   virtual void Step() = 0;
   // Call it after the last step. Afterwards all ranks have the final model.
   virtual void Finish() {}
@@ -71,16 +70,14 @@ class Strategy {
   virtual void BeforeEvaluation() {}
   // Evaluates a batch without gradients, with a model in eval mode.
   virtual BatchEvaluation EvaluateBatch(Model& model, const Batch& batch, bool with_outputs);
-  // Returns whether EvaluateBatch() is a collective. If so, all ranks of the data axis call it
-  // equally often.
+  // Returns whether EvaluateBatch() is a collective, which all data ranks then call equally often.
   virtual bool evaluates_together() const { return false; }
   // Returns whether the coming step averages gradients over all ranks. false: each rank steps with
   // the gradients of its own micro-batches.
   virtual bool averages_gradients() const { return true; }
   // Returns whether all ranks have waited for each other in the last step.
   virtual bool ranks_met() const { return true; }
-  // Reports results of the first `step` steps, such as bucket sizes, to the observers, once. Call
-  // it on rank 0.
+  // Reports results of the first `step` steps, such as bucket sizes, once. Call it on rank 0.
   virtual void Report(const Observers& /*observers*/, int64_t /*step*/) {}
   // Names, between two steps, all state on which later steps depend, with the prefixes "model.",
   // "optimizer.", "hook." and "averager.". A checkpoint may be loaded before the first step, on all
@@ -99,8 +96,7 @@ class Strategy {
   virtual double pipeline_wait_seconds() const { return 0; }
 };
 
-// Makes the strategy of one process with one device. With a tensor axis, its ranks together are the
-// one process.
+// Makes the strategy of one process with one device; with a tensor axis, of its ranks together.
 std::unique_ptr<Strategy> MakeSingle(std::shared_ptr<Model> model,
                                      std::unique_ptr<Optimizer> optimizer,
                                      const Mesh& mesh = {});
@@ -116,8 +112,7 @@ struct DataParallelOptions {
   // % n of them. Not together with a comm_hook, averaging, or buffers that differ between ranks.
   int64_t virtual_ranks = 0;
   // If not nullptr, this rank updates only these parameters of the model, and the optimizer has
-  // only them (MakeZero). Not together with averaging, or with updates before all gradients are
-  // there.
+  // only them (MakeZero). Excludes averaging, and updates before all gradients are there.
   std::shared_ptr<ShardedUpdate> shards = {};
 };
 

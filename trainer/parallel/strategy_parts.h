@@ -30,8 +30,7 @@ class TrainedParameters {
  public:
   TrainedParameters(const Model& model, const Mesh& mesh);
   const std::vector<at::Tensor>& all() const { return all_; }
-  // Returns the gradients that are defined and that this rank counts. `gradients` are in the order
-  // of all().
+  // Returns the defined gradients that this rank counts. `gradients` are in the order of all().
   std::vector<at::Tensor> SelectCounted(std::vector<at::Tensor> gradients) const;
 
  private:

@@ -173,8 +173,7 @@ class GatherFunction : public torch::autograd::Function<GatherFunction> {
   }
 };
 
-// Takes this rank's part of a tensor that all ranks have. Backward gathers the whole gradient on
-// all ranks.
+// Takes this rank's part of a tensor that all ranks have. Backward gathers the whole gradient.
 class ScatterFunction : public torch::autograd::Function<ScatterFunction> {
  public:
   static at::Tensor forward(AutogradContext* context,

@@ -57,8 +57,8 @@ class ColumnParallelLinearImpl : public torch::nn::Module {
 };
 
 // y = x A^T + b, A [out, in]. Each rank has some columns of A and their part of x, such as the
-// output of ColumnParallelLinear. The ranks sum their results. Every rank has the whole b, which is
-// added once.
+// output of ColumnParallelLinear. The ranks sum their results. Each has the whole b; it is added
+// once.
 class RowParallelLinearImpl : public torch::nn::Module {
  public:
   RowParallelLinearImpl(const trainer::Axis& axis,

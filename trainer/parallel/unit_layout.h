@@ -2,8 +2,7 @@
 //
 // The parameters follow each other. Each begins at a multiple of kNormBlock elements, and all parts
 // have equally many such blocks. So a collective can use the flat tensor as it is, parts end at
-// borders of blocks, as norms need (compute/norm.h), and the layout follows from the parameters
-// alone.
+// borders of blocks, as norms need (compute/norm.h), and parameters alone decide the layout.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -73,8 +72,7 @@ struct Shard {
 // Returns the shards in the order of the units and their parameters.
 std::vector<Shard> ShardsOf(std::span<const ShardedUnit> units);
 
-// Divides the parameters into units: neighbours in the list, until a unit has `bytes` or the type
-// changes.
+// Divides parameters into units: neighbours in the list, until one has `bytes` or the type changes.
 std::vector<std::vector<NamedParameter>> UnitsOf(std::span<const NamedParameter> parameters,
                                                  int64_t bytes);
 

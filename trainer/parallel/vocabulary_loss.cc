@@ -28,7 +28,7 @@ using torch::autograd::variable_list;
 constexpr int64_t kIgnoredClass = -100;             // see torch.nn.functional.cross_entropy
 constexpr int64_t kScoreBytes = int64_t{32} << 20;  // of one piece; see compute/cross_entropy.cc
 
-// Which targets count, and which of them belong to this rank.
+// The targets that count, and those whose class has its weights on this rank.
 struct Targets {
   Targets(const at::Tensor& all, const VocabularyLossOptions& options)
       : ignored(all.eq(kIgnoredClass)),

@@ -30,8 +30,7 @@ struct ZeroOptions {
   std::vector<std::vector<std::string>> blocks = {};
 };
 
-// Makes the optimizer of this rank's shards, as MakeOptimizer() does, with their names and
-// placements.
+// Makes the optimizer of this rank's shards with their names and placements; see MakeOptimizer().
 using MakeShardOptimizer =
     std::function<std::unique_ptr<Optimizer>(const std::vector<Shard>& shards)>;
 

@@ -11,14 +11,12 @@
 
 namespace ddprun::trainer {
 
-// Raise it with every change of a type in plugin.h, or in a header of trainer/data that plugin.h
-// includes.
+// Raise it with every change of a type in plugin.h or in a header of ddprun that it includes.
 constexpr uint32_t kPluginAbi = 4;
 
 // The bytes by which the descriptor is found, because they occur nowhere else in the file. The
 // first byte is not text, and the last two would not survive a transfer that changes line ends. It
-// is a function, because without optimization the compiler would put a constant into the plugin
-// once more.
+// is a function, because without optimization a constant would be in the plugin twice.
 consteval std::array<char, 16> PluginMagic() {
   return {'\x89', 'd', 'd', 'p', 'r', 'u', 'n', ' ', 'p', 'l', 'u', 'g', 'i', 'n', '\r', '\n'};
 }

@@ -72,8 +72,8 @@ constexpr Elf64_Half kThisMachine = EM_AARCH64;
 #error "the number of this machine in elf.h is missing here"
 #endif
 
-// Returns how many bytes the loaded parts of a shared object need; nullopt if it is not one. The
-// dynamic linker does not check this: it dies of SIGBUS if the file is too short.
+// Returns the file size that the loaded parts of a shared object need; nullopt if it is not one.
+// The dynamic linker does not check this: it dies of SIGBUS if the file is too short.
 std::optional<uint64_t> BytesNeeded(std::span<const std::byte> bytes) {
   Elf64_Ehdr header;
   if (bytes.size() < sizeof(header)) return std::nullopt;
@@ -117,8 +117,8 @@ void CheckFile(const std::string& path) {
   const size_t head = offsetof(PluginDescriptor, ddprun);
   if (found.size() < head) {
     throw UnusablePlugin(path,
-                         "is a shared object, but no plugin: DDPRUN_PLUGIN stands nowhere "
-                         "in it.",
+                         "is a shared object, but no plugin: its source does not use "
+                         "the macro DDPRUN_PLUGIN.",
                          kHowToBuild);
   }
   std::memcpy(&descriptor, found.data(), std::min(found.size(), sizeof(descriptor)));
@@ -196,8 +196,8 @@ Failure PluginError(const std::string& path, const std::string& what) {
   return Failure(Error{.title = "ERROR IN THE PLUGIN",
                        .where = path,
                        .what = what,
-                       .hint = "The error is in the plugin's code or in what it was given; "
-                               "docs/plugins.md says what is asked of it.",
+                       .hint = "The error is in the plugin's code or in its input. "
+                               "docs/plugins.md describes what a plugin must do.",
                        .page = "error-in-the-plugin"});
 }
 

@@ -38,8 +38,7 @@ Plugin LoadPlugin(const std::string& path);
 // Returns the error "PLUGIN CANNOT BE USED".
 Failure UnusablePlugin(const std::string& path, const std::string& what, const std::string& hint);
 
-// Returns the error "ERROR IN THE PLUGIN": its code threw, or returned a wrong value. `what` is
-// sentences.
+// Returns the error "ERROR IN THE PLUGIN": its code threw, or returned a wrong value.
 Failure PluginError(const std::string& path, const std::string& what);
 
 // Throws the current exception as a Failure. Call it only in a catch block. `doing` is such as

@@ -47,8 +47,7 @@ class PluginModel : public torch::nn::Module, public OwnMetrics {
   virtual at::Tensor Outputs(const Batch& batch) = 0;
 
   // Returns the mean loss of `outputs` over batch.predictions: a scalar, with a graph while
-  // gradients are on. It must depend on every parameter, unless strategy.find_unused_parameters is
-  // true.
+  // gradients are on. It depends on every parameter, unless strategy.find_unused_parameters is set.
   virtual at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) = 0;
 
   // Called instead of the two methods above if the outputs are not needed.

@@ -29,8 +29,8 @@ int64_t ThreadCount() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
-// Returns how many threads more than `before` stay. Tries several times, because a joined thread
-// stays in the list for a moment.
+// Returns the number of threads beyond `before` that stay. Tries several times, because a joined
+// thread stays in the list for a moment.
 int64_t ThreadsAbove(int64_t before) {
   constexpr int kTries = 50;
   int64_t above = ThreadCount() - before;
@@ -92,7 +92,7 @@ std::vector<int64_t> PluginDataset::Lengths() const {
 std::vector<std::string> PluginDataset::Notes() const {
   auto notes = CallPlugin(
       plugin_.path(), [] { return "asking for notes"; }, [&] { return dataset_->Notes(); });
-  // This is not an error, because a library may make its threads anew after a fork.
+  // This is not an error, because a library may restart its threads after a fork.
   if (threads_left_ > 0) {
     notes.push_back("opening the plugin's data set left threads running (" +
                     std::to_string(threads_left_) +
@@ -134,8 +134,8 @@ Batch PluginDataset::CheckBatch(Batch batch, std::span<const int64_t> indices) c
   return batch;
 }
 
-// Checks a data set that says that its batches have equally many predictions. Ranks then do not sum
-// their counts, so that otherwise the mean over all ranks would be wrong without a message.
+// Checks a data set whose equal_predictions() is true. Ranks then do not sum their counts, so
+// unequal ones would make the mean over all ranks wrong without a message.
 void PluginDataset::CheckPredictions(const Batch& batch) const {
   const double own = static_cast<double>(batch.predictions) / static_cast<double>(batch.samples);
   double first = 0;

@@ -8,8 +8,8 @@
 
 namespace ddprun::trainer {
 
-// Every method throws Failure if the plugin's code threw, or if its batch does not have the form of
-// Batch.
+// Methods except tokens_per_sample() and in_memory() throw Failure if the plugin's code threw, or
+// if its batch does not have the form of Batch.
 class PluginDataset final : public Dataset {
  public:
   PluginDataset(Plugin plugin, const PluginDataOptions& options);

@@ -11,8 +11,8 @@
 
 namespace ddprun::trainer {
 
-// Reads a file. Returns nullopt if there is none, or if it belongs to another user and nobody else
-// may read it. Error: it cannot be read ("run-folder").
+// Reads a file. Returns nullopt if there is none, or if its folder belongs to another user and it
+// may not be read. Error: it cannot be read ("run-folder").
 Result<std::optional<std::string>> ReadIfExists(const std::string& path);
 
 // Locks the file, and waits for another process that holds it. Error: a process still holds it

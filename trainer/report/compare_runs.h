@@ -15,8 +15,7 @@ struct ConfigDifference {
   std::string second;
 };
 
-// Compares config.resolved.json of two run folders, except for the runs' names. Error: one cannot
-// be read.
+// Compares config.resolved.json of two run folders, without run names. Error: one cannot be read.
 Result<std::vector<ConfigDifference>> CompareConfigs(const std::string& first,
                                                      const std::string& second);
 

@@ -5,8 +5,7 @@
 
 namespace ddprun::trainer {
 
-// Returns three significant digits: "123456" -> "123k", "1234567" -> "1.23M". Non-finite: "nan",
-// "inf".
+// Returns three significant digits: "123456" -> "123k", "1234567" -> "1.23M"; or "nan", "inf".
 std::string ShortNumber(double value);
 
 // Returns a duration: "0:42", "12:03", "3:12:03", "2d 04:00:00". Negative or non-finite: "?".

@@ -24,7 +24,7 @@ void RateMeter::Add(double amount, double seconds) {
   if (items_.size() > window_) items_.pop_front();
 }
 
-// Sums anew each time, because the window is short and running sums would drift.
+// Sums the whole window each time, because the window is short and running sums would drift.
 double RateMeter::per_second() const {
   double amount = 0;
   double seconds = 0;

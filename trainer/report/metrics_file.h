@@ -1,7 +1,7 @@
 // metrics.jsonl: one JSON object per line, for scripts. The first line describes the run, the last
 // says why it ended. Every line is written at once, so that a crash loses none. Non-finite numbers
-// are the strings "nan", "inf" and "-inf", because bare ones are not JSON, and null would hide a
-// diverged run.
+// are the strings "nan", "inf" and "-inf", because bare ones are not JSON, and null would hide
+// them.
 #pragma once
 
 #include <string>
@@ -27,15 +27,13 @@ struct WrittenSteps {
 // unfinished last line. Reads only the end of the file.
 Result<WrittenSteps> CutLastLine(const std::string& path);
 
-// Returns when the last line of the file at `path` was written (Unix time); 0 means that there is
-// none.
+// Returns the Unix time of the last line of the file at `path`; 0 means that there is none.
 double LastWriteTime(const std::string& path);
 
 class MetricsFile final : public Observer {
  public:
   // `warned` gets a note, once, if lines are lost (a full disk); later lines may succeed.
-  // `continues_file`: this process replaces another one, and continues its file without a first
-  // line.
+  // `continues_file`: this process replaces another one and continues its file.
   MetricsFile(std::string path, Observer& warned, bool continues_file = false)
       : path_(std::move(path)), warned_(warned), continues_file_(continues_file) {}
 

@@ -34,8 +34,7 @@ struct StepReport {
   // Communication for which the step waited, not hidden behind the backward pass. < 0: unknown,
   // because ranks that divide layers wait within forward and backward.
   double exposed_comm_seconds = 0;
-  // Part of the step that ranks waited for other stages of a pipeline, on average; < 0: no
-  // pipeline.
+  // Part of the step that ranks waited for other stages, on average; < 0: no pipeline.
   double pipeline_bubble = -1;
   // Peak bytes since the last reported step, on the device of the rank with the most: of tensors,
   // and of the allocator. Only in reported steps; < 0: the device is the CPU.

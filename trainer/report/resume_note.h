@@ -12,8 +12,8 @@ namespace ddprun::trainer {
 
 class ResumeNote : public Observer {
  public:
-  // `has_checkpoint`: the run has one when it begins. `leave` replaces the command that was left
-  // before; "" means that there is nothing to continue.
+  // `has_checkpoint`: the run has a checkpoint when it begins. `leave` replaces the earlier
+  // command; "" means that there is nothing to continue.
   ResumeNote(std::string command,
              bool has_checkpoint,
              std::function<void(std::string_view command)> leave)
@@ -25,7 +25,7 @@ class ResumeNote : public Observer {
   void OnCheckpoint(const CheckpointReport& report, ReportTime /*now*/) override {
     if (report.error.empty()) leave_(command_);
   }
-  // A run that stopped has told its user; one that finished needs no more.
+  // Only a failed run needs the command: a stopped run has shown it, and a finished run needs none.
   void OnEnd(const RunEnd& end, ReportTime /*now*/) override {
     if (end.reason != "failed") leave_("");
   }

@@ -170,8 +170,7 @@ Result<std::vector<std::string>> FoldersOf(const Config& config) {
   if (!config.run.name.empty() || name_at == pattern.npos) {
     return NumberedFolders(WantedRunFolder(config));
   }
-  // A run without a name: divides "runs/a-{name}/b" into "runs/", names that begin with "a-", and
-  // "/b".
+  // A run without a name: divides "runs/a-{name}/b" into "runs/", names with "a-" before, and "/b".
   const size_t begin = pattern.rfind('/', name_at) + 1;
   const std::string parent = pattern.substr(0, begin);
   const std::string rest = pattern.substr(std::min(pattern.find('/', name_at), pattern.size()));

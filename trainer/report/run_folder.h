@@ -15,8 +15,8 @@ namespace ddprun::trainer {
 
 constexpr const char* kResolvedConfig = "config.resolved.json";  // in a run folder
 
-// A run's folder. The process that has it holds it until the process ends, so that no other run
-// writes into it or into its folder of checkpoints.
+// A run's folder. Its process locks it until the process ends, so that no other run writes into it
+// or into its folder of checkpoints.
 struct RunFolder {
   std::string path = {};  // like run.output_dir: relative to the working directory, or absolute
   std::string name = {};  // run.name, or the date and time
@@ -42,9 +42,9 @@ Result<RunFolder> MakeRunFolder(const Config& config,
                                 double unix_seconds,
                                 const std::string& origin = "");
 
-// Opens a folder that was kept before, for a run that resumes in it. Waits at most `patience` for a
-// process that holds it and may be about to end. Errors: another run holds it ("run-in-use") or has
-// its checkpoints ("checkpoints-of-another-run"), or it cannot be read ("run-folder").
+// Opens the folder of an earlier start, for a run that resumes in it. Waits at most `patience` for
+// a process that locks it and may be about to end. Errors: another run locks it ("run-in-use") or
+// has its checkpoints ("checkpoints-of-another-run"), or it cannot be read ("run-folder").
 Result<RunFolder> OpenRunFolder(const std::string& path,
                                 const Config& config,
                                 std::chrono::milliseconds patience = std::chrono::seconds(10));
@@ -53,7 +53,7 @@ Result<RunFolder> OpenRunFolder(const std::string& path,
 // (FindRunFolder).
 Status KeepRunFolder(RunFolder& folder, const Config& config, std::span<const std::string> jobs);
 
-// Removes a folder that was made and not kept.
+// Removes a new folder that KeepRunFolder() has not kept.
 void WithdrawRunFolder(RunFolder& folder);
 
 // Returns the folder of a run of this config that belongs to one of the jobs; "" if there is none.

@@ -16,13 +16,11 @@
 
 namespace ddprun::trainer {
 
-// Returns 64 bits, which differ for different contents; not cryptographic. As fast as memory is
-// read.
+// Returns 64 bits, which differ for different contents; not cryptographic. As fast as memory.
 uint64_t HashBytes(std::span<const std::byte> bytes);
 
 inline constexpr const char* kStateHashesName = "state_hashes.jsonl";
-// Digits of a tensor's hash in the file. They are half of its bits, because all bits would double
-// the file.
+// Digits of a tensor's hash in the file: half of its bits, because all would double the file.
 inline constexpr size_t kHashDigits = 8;
 
 // Writes rank 0's hashes of each step, and the hashes of ranks that differ from it.

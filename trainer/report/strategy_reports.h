@@ -22,8 +22,7 @@ struct BucketSizesReport {
 };
 
 // The known memory of one process on each of its devices in a step: without the tensors that layers
-// keep for backward, and without their workspace. There is one report for each division of samples
-// among devices.
+// keep for backward, and without their workspace. One report for each division of samples.
 struct DeviceMemoryReport {
   struct Device {
     std::string name = {};  // "cuda:1"

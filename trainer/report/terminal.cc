@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 
@@ -19,10 +18,6 @@ namespace {
 // Steps over which rates are averaged: enough to be steady, few enough to follow a change.
 constexpr size_t kRateWindow = 20;
 
-double Seconds(auto time_point) {
-  return std::chrono::duration<double>(time_point.time_since_epoch()).count();
-}
-
 std::string PadLeft(std::string text, size_t width) {
   if (text.size() < width) text.insert(0, width - text.size(), ' ');
   return text;
@@ -34,10 +29,6 @@ std::string StepText(int64_t step, int64_t max_steps) {
 }
 
 }  // namespace
-
-ReportTime ReportTime::Now() {
-  return {Seconds(std::chrono::system_clock::now()), Seconds(std::chrono::steady_clock::now())};
-}
 
 std::string FormatLogLine(const StepReport& step, const ProgressState& state) {
   std::string text = StepText(step.step, step.max_steps);

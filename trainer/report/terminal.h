@@ -12,8 +12,7 @@
 namespace ddprun::trainer {
 
 // Columns keep their places from line to line, without newline:
-// step   40/500  loss 2.4513  lr 3.00e-04  grad norm 0.81  12.3k tokens/s  exposed comm 3%  left
-// 0:42
+// step   40/500  loss 2.4513  lr 3.00e-04  grad norm 0.81  12.3k tokens/s  left 0:42
 std::string FormatLogLine(const StepReport& step, const ProgressState& state);
 
 // step  100/500  validation loss 2.3120  accuracy 0.8125  (512 samples in 0:03)

@@ -17,8 +17,8 @@ class TimeLedger final : public Observer {
  public:
   // `path`: metrics.jsonl. `terminal` gets a note with the totals of a run of a minute or more.
   // `continues_file`: see MetricsFile; the steps since the last line then count as training, except
-  // for their validations, because their waiting times are unknown. `idle`: seconds before this
-  // start in which nobody wanted the run to continue; they are not counted.
+  // for their validations, because their waiting times are unknown. `idle`: seconds from the last
+  // line to a start that is no automatic restart; they are not counted.
   TimeLedger(std::string path, Observer& terminal, bool continues_file = false, double idle = 0)
       : path_(std::move(path)), terminal_(terminal), continues_file_(continues_file), idle_(idle) {}
 
@@ -39,8 +39,7 @@ class TimeLedger final : public Observer {
   };
 
   void Write(int64_t step, const Seconds& spent, ReportTime now);
-  // Returns the seconds outside the fields of Seconds: starts, repeated steps, and the time between
-  // starts.
+  // Returns the seconds outside the fields of Seconds: starts, repeated steps, and between starts.
   double LostSeconds(const Seconds& spent, double wall) const;
 
   const std::string path_;

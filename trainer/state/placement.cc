@@ -12,12 +12,12 @@ struct Box {
   std::vector<int64_t> sizes;
 };
 
-// A range of a flattened tensor as boxes that follow each other, as few as there can be.
+// Returns a range of a flattened tensor as consecutive boxes, as few as possible.
 std::vector<Box> BoxesOf(at::IntArrayRef sizes, int64_t begin, int64_t end) {
   std::vector<Box> boxes;
   const auto dims = static_cast<int64_t>(sizes.size());
   for (int64_t at = begin; at < end;) {
-    int64_t dim = 0;  // along which the box is cut, the first that can be
+    int64_t dim = 0;  // the box is cut along the first possible dimension
     while (dim < dims) {
       const int64_t inner = c10::multiply_integers(sizes.slice(static_cast<size_t>(dim) + 1));
       if (at % inner == 0 && at + inner <= end) break;
@@ -101,7 +101,7 @@ PartRuns::PartRuns(at::IntArrayRef whole,
   } else {
     size_t dim = whole.size();
     int64_t stride = 1;
-    // The last dimensions, of which the part has all, and the one before.
+    // Joins the trailing dimensions that the part has completely, and the dimension before them.
     for (bool all = true; all && dim > 0; stride *= whole[dim]) {
       --dim;
       all = sizes[dim] == whole[dim];

@@ -1,4 +1,4 @@
-// How parts lie in a whole: boxes of it, and ranges of its elements.
+// The place of a part in a whole tensor: boxes, or ranges of elements.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,27 +12,28 @@
 
 namespace ddprun::trainer {
 
-// Where elements [begin, end) of a tensor, flattened, lie in the whole. The tensor has these sizes
-// and that placement. For the 1-d shard that has them, also none.
+// Returns the placement of elements [begin, end) of a flattened tensor with these sizes and this
+// `placement`. An empty placement yields a flat part of the whole.
 StatePlacement FlatPart(const StatePlacement& placement,
                         at::IntArrayRef sizes,
                         int64_t begin,
                         int64_t end);
 
-// The part without its padding, which is rows (elements, where it is flat) beyond the whole.
+// Returns the part without padding, which is its rows (in a flat part, elements) beyond the whole.
 at::Tensor WithoutPadding(const StateTensor& part);
-// The same elements of `whole`, as a view. REQUIRES: it is contiguous and of the global shape.
+// Returns the elements of `whole` that `part` has, as a view. REQUIRES: `whole` is contiguous and
+// has the global shape.
 at::Tensor PartOfWhole(const at::Tensor& whole, const StateTensor& part);
 
-// A part within a whole as runs: elements that follow each other in both, in row-major order. All
-// are of one length, and of any two the later one is behind the other in both.
+// A part as runs: elements that are consecutive in both the part and the whole, in row-major order.
+// All runs have one length, and their order is the same in both.
 class PartRuns {
  public:
   PartRuns(at::IntArrayRef whole, at::IntArrayRef offset, at::IntArrayRef sizes, bool flat);
 
   int64_t count() const { return count_; }
   int64_t length() const { return length_; }
-  // In the whole; in the part it is run * length().
+  // Returns the first element of a run in the whole. In the part it is run * length().
   int64_t begin(int64_t run) const {
     int64_t begin = begin_;
     for (const auto& [size, stride] : outer_) {
@@ -45,11 +46,11 @@ class PartRuns {
  private:
   int64_t count_ = 1;
   int64_t length_ = 1;
-  int64_t begin_ = 0;                               // of the first
+  int64_t begin_ = 0;                               // in the whole, of run 0
   std::vector<std::pair<int64_t, int64_t>> outer_;  // sizes and strides, the innermost first
 };
 
-// Calls use(begin in a, begin in b, elements) for what two parts of a whole share, in their order.
+// Calls use(begin in a, begin in b, elements) for each range that both parts have, in order.
 template <typename Use>
 void ForEachShared(const PartRuns& a, const PartRuns& b, const Use& use) {
   for (int64_t i = 0, j = 0; i < a.count() && j < b.count();) {

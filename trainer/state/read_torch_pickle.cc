@@ -13,7 +13,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Bounds of what is made of a pickle: one may hold a list many times over in a few bytes.
+// Limits for decoded values, because a few bytes of pickle can repeat a list many times.
 constexpr int kMaxDepth = 32;
 constexpr size_t kMaxValues = 10'000'000;
 constexpr size_t kMaxVisits = 2'000'000;
@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 5> kFunctions = {
     "collections.OrderedDict", "torch._utils._rebuild_tensor_v2", "torch._utils._rebuild_parameter",
     "torch._utils._rebuild_parameter_with_state", "torch.Size"};
 
-// "torch.FloatStorage"
+// Returns whether `name` is such as "torch.FloatStorage".
 bool IsStorage(std::string_view name) {
   constexpr std::string_view kModule = "torch.";
   return name.starts_with(kModule) && name.ends_with("Storage") &&
@@ -42,7 +42,7 @@ struct Value {
                     kTensor };
   // clang-format on
   Kind kind = Kind::kNone;
-  int64_t integer = 0;  // of a bool too
+  int64_t integer = 0;  // also of a bool
   double number = 0;
   std::string text = {};                  // also a global's name
   std::vector<Value*> items = {};         // of a dict: key, value, key, value
@@ -63,8 +63,7 @@ std::vector<int64_t> Integers(const Value* tuple) {
   return numbers;
 }
 
-// The stack machine that a pickle is a program for. Values live as long as it does: they may
-// refer to each other in circles.
+// A stack machine that runs the pickle. It owns all values, because they may form cycles.
 class Machine {
  public:
   explicit Machine(std::string_view bytes) : rest_(bytes) {}
@@ -91,7 +90,7 @@ class Machine {
     rest_.remove_prefix(count);
     return taken;
   }
-  // Little endian, of at most 8 bytes.
+  // Reads a little-endian number of at most 8 bytes.
   uint64_t Number(size_t bytes) {
     uint64_t number = 0;
     const std::string_view taken = Take(bytes);
@@ -154,7 +153,7 @@ class Machine {
   std::unordered_map<uint64_t, Value*> memo_;
 };
 
-// An opcode is a line.
+// One opcode per line.
 // clang-format off
 bool Machine::Scalar(char op) {
   switch (op) {
@@ -166,7 +165,7 @@ bool Machine::Scalar(char op) {
     case 'J': PushInteger(Kind::kInt, static_cast<int32_t>(Number(4))); return true;
     case '\x8a': LongInteger(); return true;
     case 'G': {
-      uint64_t bits = 0;  // the one number that is big endian
+      uint64_t bits = 0;  // the only big-endian number
       for (const char byte : Take(8)) bits = bits << 8 | static_cast<unsigned char>(byte);
       Push(Kind::kFloat).number = std::bit_cast<double>(bits);
       return true;
@@ -237,7 +236,7 @@ bool Machine::Memo(char op) {
     case '\x80':
       if (Number(1) > 5) throw Bad{"its protocol is newer than 5"};
       return true;
-    case '\x95': Number(8); return true;  // says how long the next part is
+    case '\x95': Number(8); return true;  // the length of the next frame, not needed
     case 'q': memo_[Number(1)] = Top(); return true;
     case 'r': memo_[Number(4)] = Top(); return true;
     case '\x94': memo_[memo_.size()] = Top(); return true;
@@ -255,7 +254,7 @@ bool Machine::Memo(char op) {
     }
     case 'R': Reduce(); return true;
     case 'b':
-      // Attributes of a dict, as "_metadata" of PyTorch's modules.
+      // Attributes of a dict, such as "_metadata" of PyTorch's modules.
       if (Pop()->kind != Kind::kDict || Top()->kind != Kind::kDict) {
         throw Bad{"it sets attributes of something else than a dict"};
       }
@@ -305,7 +304,7 @@ void Machine::RebuildTensor(const Value& arguments) {
   Push(Kind::kTensor).tensor = &tensors_.emplace_back(std::move(tensor));
 }
 
-// ("storage", type, name, device, elements)
+// Reads ("storage", type, name, device, elements).
 void Machine::Storage() {
   const std::vector<Value*>& items = Expect(Pop(), Kind::kTuple).items;
   if (items.size() != 5 || Expect(items[0], Kind::kText).text != "storage") {

@@ -23,7 +23,7 @@ using nlohmann::json;
 
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;  // the reference implementation's limit
-constexpr int kMaxHeaderDepth = 3;  // of brackets; deeper ones would only cost memory
+constexpr int kMaxHeaderDepth = 3;  // of brackets, because deeper nesting would only use memory
 
 struct DtypeName {
   const char* name;
@@ -46,7 +46,7 @@ Failure CannotStore(const std::string& name, const std::string& why) {
                        .what = "Tensor \"" + name + "\" " + why + "."});
 }
 
-// json keeps the last of two equal keys, which would hide a tensor.
+// Refuses duplicate keys, because json keeps only the last one, which would hide a tensor.
 json ParseHeader(const WeightsBytes& bytes, std::string_view text) {
   std::vector<std::string> keys;
   const auto watch = [&](int depth, json::parse_event_t event, json& value) {
@@ -61,7 +61,7 @@ json ParseHeader(const WeightsBytes& bytes, std::string_view text) {
   return header;
 }
 
-// A list of numbers from 0 to 2^63 - 1.
+// Returns a list of numbers from 0 to 2^63 - 1.
 std::optional<std::vector<int64_t>> Naturals(const json& value) {
   if (!value.is_array()) return std::nullopt;
   std::vector<int64_t> numbers;
@@ -74,7 +74,7 @@ std::optional<std::vector<int64_t>> Naturals(const json& value) {
   return numbers;
 }
 
-// Bytes of a tensor; nullopt when that is more than 2^63 - 1.
+// Returns the bytes of a tensor; nullopt if they are more than 2^63 - 1.
 std::optional<int64_t> ByteCount(std::span<const int64_t> shape, at::ScalarType dtype) {
   auto bytes = static_cast<int64_t>(at::elementSize(dtype));
   for (const int64_t size : shape) {
@@ -83,7 +83,7 @@ std::optional<int64_t> ByteCount(std::span<const int64_t> shape, at::ScalarType 
   return bytes;
 }
 
-// `data_begin` and `file_size` in bytes from the start of the file.
+// `data_begin` and `file_size` are bytes from the start of the file.
 SafetensorsFile::Entry ReadEntry(const WeightsBytes& file,
                                  const std::string& name,
                                  const json& value,
@@ -114,7 +114,7 @@ SafetensorsFile::Entry ReadEntry(const WeightsBytes& file,
   return {*dtype, *shape, data_begin + begin, data_begin + end};
 }
 
-// The tensors must fill the file: no byte in two of them, none in no tensor.
+// Throws unless every byte after the header belongs to exactly one tensor.
 void CheckCover(const SafetensorsFile& file, const WeightsBytes& bytes, int64_t data_begin) {
   using Named = std::pair<const std::string, SafetensorsFile::Entry>;
   std::vector<const Named*> sorted;
@@ -233,7 +233,7 @@ std::string SafetensorsHeader(const std::vector<SafetensorsItem>& items,
 void WriteSafetensors(const std::string& path,
                       std::vector<LazyTensor> tensors,
                       const std::map<std::string, std::string>& metadata) {
-  // The reference writer sorts in the same way.
+  // Sorts like the reference writer.
   std::sort(tensors.begin(), tensors.end(), [](const LazyTensor& a, const LazyTensor& b) {
     const auto width = [](const LazyTensor& tensor) {
       return -static_cast<int64_t>(at::elementSize(tensor.dtype));

@@ -27,20 +27,20 @@ class SafetensorsFile {
     int64_t end = 0;
   };
 
-  // Throws Failure when the file cannot be read or breaks the format; names the tensor concerned.
+  // Throws Failure if the file cannot be read or breaks the format; the message names the tensor.
   explicit SafetensorsFile(const std::string& path);
 
   const std::string& path() const { return bytes_.path(); }
-  // By tensor name.
+  // Returns the tensors by name.
   const std::map<std::string, Entry>& entries() const { return entries_; }
-  // "__metadata__" of the header.
+  // Returns "__metadata__" of the header.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // A CPU tensor of its own. Throws Failure when the file has no such tensor or has become shorter.
+  // Returns a new CPU tensor. Throws Failure if the file has no such tensor or has become shorter.
   at::Tensor Get(const std::string& name) const;
-  // The same into a tensor of equal shape, converted to its dtype and device.
+  // Reads into a tensor of equal shape, and converts to its dtype and device. Throws like Get().
   void ReadInto(const std::string& name, at::Tensor& target) const;
-  // Some of its bytes, from `skip` on. They must lie within the tensor.
+  // Reads bytes of a tensor from its byte `skip` on. REQUIRES: they lie within the tensor.
   void ReadBytes(const std::string& name, int64_t skip, void* target, size_t bytes) const;
 
  private:
@@ -51,9 +51,10 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-// As files say it: "F32". Throws Failure for one that the format does not know; `name` is whose.
+// Returns the name of a dtype in the format: "F32". Throws Failure if the format has no such dtype;
+// `name` is the tensor's.
 std::string SafetensorsDtype(at::ScalarType dtype, const std::string& name);
-// Nothing for a text that is none.
+// Returns nullopt for an unknown dtype.
 std::optional<at::ScalarType> ParseSafetensorsDtype(std::string_view text);
 
 struct SafetensorsItem {
@@ -61,30 +62,30 @@ struct SafetensorsItem {
   at::ScalarType dtype;
   std::vector<int64_t> shape;
 };
-// What stands in a file before the bytes of its tensors, which follow in this order. Those of wider
-// elements come first: that keeps all of them aligned. Throws Failure for a name that comes twice,
-// and as SafetensorsDtype().
+// Returns the bytes before the first tensor. Tensors follow in the order of `items`; if wider
+// elements come first, all are aligned. Throws Failure for duplicate names, and like
+// SafetensorsDtype().
 std::string SafetensorsHeader(const std::vector<SafetensorsItem>& items,
                               const std::map<std::string, std::string>& metadata = {});
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// A tensor of a file to be written, which is read when its turn comes.
+// A tensor to write, which is read just before it is written.
 struct LazyTensor {
   std::string name;
   at::ScalarType dtype;
   std::vector<int64_t> shape;
-  std::function<at::Tensor()> read;  // of that dtype and shape
-  std::string same_as = {};          // name of another tensor of the file that is the same memory
+  std::function<at::Tensor()> read;  // has this dtype and shape
+  std::string same_as = {};          // another tensor of the file with the same memory
 };
 
-// Writes the file whole or not at all: temporary file, fsync, rename. Tensors may be on any
-// device and of any layout. Throws Failure for a name that comes twice or a dtype that the format
-// does not know, and when writing fails.
+// Writes the whole file or none: temporary file, fsync, rename. Tensors may be on any device and
+// have any layout. Throws Failure for duplicate names, for a dtype that the format does not have,
+// and if writing fails.
 void WriteSafetensors(const std::string& path,
                       const NamedTensors& tensors,
                       const std::map<std::string, std::string>& metadata = {});
-// The same with one tensor in memory at a time. `same_as` makes no difference: it is stored twice.
+// Holds one tensor in memory at a time. Ignores `same_as`: such a tensor is stored twice.
 void WriteSafetensors(const std::string& path,
                       std::vector<LazyTensor> tensors,
                       const std::map<std::string, std::string>& metadata = {});

@@ -24,7 +24,7 @@ class StateSaver final : public StateVisitor {
   StateDict state_;
 };
 
-// "Missing (2): a, b\n"
+// Returns a line such as "Missing (2): a, b".
 std::string ListOf(const std::string& kind, const std::vector<std::string>& names) {
   if (names.empty()) return "";
   std::string text = kind + " (" + std::to_string(names.size()) + "): ";

@@ -1,5 +1,5 @@
-// What has to survive a process for a run to go on as if nothing had happened: tensors by name,
-// each with its place in the tensor of all ranks, and numbers.
+// The state that a resumed run needs: tensors by name, each with its place in the whole tensor of
+// all ranks, and numbers.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,45 +13,45 @@
 
 namespace ddprun::trainer {
 
-// Which of so many parts.
+// One of `size` parts.
 struct RankPart {
   int64_t rank = 0;
   int64_t size = 1;
 };
 
-// Which part of a whole a tensor is.
+// The place of a tensor in a larger tensor, the whole.
 struct StateSlice {
   std::vector<int64_t> global_shape = {};  // of the whole; empty: the tensor is the whole
   std::vector<int64_t> offset = {};        // of the part in it
-  // The tensor has one dimension: elements of the whole in row-major order, from offset[0] on.
+  // true: the tensor is 1-d and holds elements of the whole in row-major order, from offset[0] on.
   bool flat = false;
 };
 
-// How what has the shape of this rank's part of a parameter, also its moments, lies in the whole.
+// The place in the whole of this rank's part of a parameter, and of its moments.
 struct StatePart {
   StateSlice slice = {};
-  int64_t dimension = 0;  // of the local tensor: `length` of its indices, from `begin` on
+  int64_t dimension = 0;  // of the local tensor: indices [begin, begin + length)
   int64_t begin = 0;
-  int64_t length = -1;  // all
-  // This rank among so many for each of the section's replicas that have this part, too: what the
-  // ranks of a tensor axis have alike. A slice without global_shape is the whole.
+  int64_t length = -1;  // -1: all
+  // The place of this rank among tensor ranks that hold equal copies; it multiplies the section's
+  // replicas. A slice without global_shape is the whole.
   RankPart copies = {};
-  // Not empty: first the tensor, flattened, from element `skip` on, is taken for one of these
-  // sizes. FlatPart() of placement.h fills them.
+  // Not empty: flattens the tensor, then views its elements from `skip` on with these sizes. Set by
+  // FlatPart() (placement.h).
   std::vector<int64_t> view = {};
   int64_t skip = 0;
 };
-// Empty: this rank has the whole. One that has nothing says so with a part without elements.
+// Empty means that this rank has the whole. A rank that has nothing has one part without elements.
 using StatePlacement = std::vector<StatePart>;
 
-// One name may come several times, with parts that do not overlap.
+// One name may occur several times, with parts that do not overlap.
 struct StateTensor {
   std::string name;
   at::Tensor tensor = {};                  // this rank's part; the owner's own memory
   std::vector<int64_t> global_shape = {};  // of the whole
   std::vector<int64_t> offset = {};        // of the part in the whole
   bool flat = false;                       // see StateSlice
-  // This rank among those that have the same part; of size 0: all ranks of the job have it.
+  // This rank among the ranks with an equal part; size 0: all ranks of the job have it.
   RankPart replicas = {.rank = 0, .size = 0};
 };
 
@@ -61,22 +61,22 @@ struct StateDict {
 };
 
 // SEAM: an object with state names all of it once to a visitor, which saves or loads it. Names are
-// the parameters' names, never places in a list. State that is made at its first use must exist
-// when it is named, so a number before it says whether it exists; loading changes this number.
+// those of parameters, never positions in a list. State that is made at first use must exist when
+// it is named, so a number before it tells whether it exists; loading changes this number.
 class StateVisitor {
  public:
   virtual ~StateVisitor() = default;
 
-  // Stands before the names that follow. `part`: of size 1, all ranks have the same tensors, and
-  // these are they; otherwise each rank has its own, stored as slices [rank, ...] of [size, ...].
-  // `replicas`: of StateTensor, where ranks name different tensors or slices; {0, 1} where no other
-  // rank has them.
+  // Begins a section: `prefix` precedes the following names. If part.size is 1, all ranks have the
+  // same tensors; otherwise each rank has its own, stored as slices [rank, ...] of [size, ...].
+  // `replicas`: see StateTensor, for ranks that name different tensors or slices; {0, 1} means that
+  // no other rank has them.
   void Section(std::string prefix, RankPart part = {}, RankPart replicas = {.rank = 0, .size = 0});
-  // `placement`: empty unless the section's part is of size 1.
+  // `placement` must be empty unless the section's part.size is 1.
   void Tensor(const std::string& name,
               const at::Tensor& tensor,
               const StatePlacement& placement = {});
-  // The same on all ranks that name it.
+  // The number is equal on all ranks that name it.
   void Number(const std::string& name, int64_t& number) { VisitNumber(prefix_ + name, number); }
 
  protected:
@@ -93,14 +93,14 @@ using VisitState = std::function<void(StateVisitor& visitor)>;
 
 StateDict SaveState(const VisitState& owners);
 
-// What is wrong with tensors by name: all of them counted, some named.
+// Differences between stored and expected tensors: all are counted, the first ones are named.
 struct StateDifferences {
   std::vector<std::string> missing = {};
   std::vector<std::string> unknown = {};
   std::vector<std::string> misfits = {};
 
   bool none() const { return missing.empty() && unknown.empty() && misfits.empty(); }
-  // A line for each kind. `owner`: "the model", which does not know the unknown ones.
+  // Returns a line for each kind. `owner` is for messages, such as "the model".
   std::string Text(std::string_view owner) const;
 };
 

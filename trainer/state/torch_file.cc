@@ -27,7 +27,7 @@ constexpr std::string_view kZipMagic = "PK\x03\x04";
 constexpr std::string_view kPickleMagic = "\x80\x02";
 constexpr uint32_t kDescriptorMagic = 0x08074b50;
 
-// Of "FloatStorage" and so on.
+// The dtypes of "FloatStorage" etc.
 constexpr std::array<at::ScalarType, 10> kStored = {
     at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kLong,
     at::kInt,   at::kShort,  at::kChar, at::kByte,     at::kBool};
@@ -55,7 +55,7 @@ uint32_t Crc32(const void* data, size_t bytes) {
   return static_cast<uint32_t>(crc);
 }
 
-// Elements from the first to behind the last that the view has; nullopt: it leaves its storage.
+// Returns the elements that the view spans in its storage; nullopt if it is outside the storage.
 std::optional<int64_t> Span(const PickledTensor& view) {
   int64_t elements = 1;
   int64_t last = 0;
@@ -78,7 +78,7 @@ std::optional<int64_t> Span(const PickledTensor& view) {
 
 }  // namespace
 
-// The zip archive's table, and where its records lie; they are all stored, never compressed.
+// Reads the zip archive's table and the places of its records, which are stored uncompressed.
 class TorchArchive {
  public:
   struct Record {
@@ -106,8 +106,8 @@ class TorchArchive {
       throw bytes_.Broken("its record \"" + name + "\" is compressed",
                           "torch.save does not compress. Save it again with torch.save.");
     }
-    // What torch.save writes has its sum behind the data, other tools have it in the header; 0:
-    // none was computed (torch.serialization.set_crc32_options).
+    // torch.save writes the checksum behind the data, other tools into the header. 0 means none
+    // (torch.serialization.set_crc32_options).
     constexpr uint32_t kBehind = 8;
     constexpr uint32_t kInZip64 = ~uint32_t{0};
     const uint32_t size = Little(&header[18], 4);
@@ -143,7 +143,7 @@ class TorchArchive {
 
 bool TorchFile::IsTorchFile(const std::string& path) {
   const std::string first = FirstBytes(path);
-  // A safetensors file may begin with a number of these two bytes.
+  // A safetensors file may also begin with these two bytes.
   return first == kZipMagic || (first.starts_with(kPickleMagic) && !path.ends_with(".safetensors"));
 }
 
@@ -271,7 +271,7 @@ void WriteTorchFile(const std::string& path,
     }
     writer.writeEndOfFile();
   } catch (...) {
-    // Else it writes the end, and warns, when it is destroyed.
+    // Otherwise the destructor would write the end and warn.
     if (!writer.finalized()) writer.writeEndOfFile();
     throw;
   }

@@ -1,5 +1,5 @@
-// Files of torch.save that hold a state dict: a zip archive with a pickle, which names the tensors,
-// and one record for each storage.
+// Files of torch.save with a state dict: a zip archive with a pickle, which names the tensors, and
+// one record for each storage.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,8 +15,8 @@
 
 namespace ddprun::trainer {
 
-// An open file whose pickle was read and whose tensors were found to lie within their storages.
-// Immutable: any thread. Nothing in it is executed.
+// An open file. Its pickle was read, and its tensors lie within their storages. No code in it is
+// executed. Immutable: any thread.
 class TorchFile {
  public:
   struct Entry {
@@ -26,22 +26,22 @@ class TorchFile {
     uint32_t crc32 = 0;  // of the storage; 0: not known
   };
 
-  // Whether the first bytes are those of torch.save's zip archive, or of what it wrote before 1.6.
+  // Returns whether the file begins like torch.save's zip archive, or like its format before 1.6.
   static bool IsTorchFile(const std::string& path);
 
-  // Throws Failure when the file cannot be read, is damaged, or holds more than a state dict.
+  // Throws Failure if the file cannot be read, is damaged, or is not a state dict.
   explicit TorchFile(const std::string& path);
 
   const std::string& path() const { return bytes_.path(); }
-  // Tensors by name; names in dicts within the dict are joined by dots.
+  // Returns the tensors by name; dots join the names of nested dicts.
   const std::map<std::string, Entry>& entries() const { return entries_; }
-  // What else the dict holds: numbers and texts.
+  // Returns the numbers and texts of the dict, by name.
   const std::map<std::string, PickledValue>& values() const { return values_; }
-  // Names at the top of the dict that hold dicts or lists.
+  // Returns the names at the top of the dict whose values are dicts or lists.
   const std::vector<std::string>& sections() const { return sections_; }
 
-  // Reads no more of a storage than the tensor covers. Throws Failure; where the tensor covers all
-  // of its storage, also for bytes that have changed since they were written.
+  // Reads only the tensor's part of its storage. Throws Failure, also for changed bytes (CRC-32) if
+  // the tensor covers its whole storage.
   at::Tensor Get(const std::string& name) const;
 
  private:
@@ -53,8 +53,8 @@ class TorchFile {
   std::vector<std::string> sections_;
 };
 
-// Writes what torch.load(path, weights_only=True) reads as a flat dict: first the tensors, then the
-// values. One tensor in memory at a time; the file is there whole or not at all. Throws Failure.
+// Writes a flat dict, first the tensors, then the values, for torch.load(path, weights_only=True).
+// Holds one tensor in memory at a time. Writes the whole file or none. Throws Failure.
 void WriteTorchFile(const std::string& path,
                     const std::vector<LazyTensor>& tensors,
                     const std::map<std::string, PickledValue>& values = {});

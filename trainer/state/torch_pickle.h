@@ -1,5 +1,5 @@
-// The part of Python's pickle that torch.save needs for a state dict: dicts, lists, numbers, texts
-// and tensors. Nothing is executed: a pickle that names any other class or function is refused.
+// The part of Python's pickle that a state dict of torch.save needs: dicts, lists, numbers, texts
+// and tensors. Executes nothing: a pickle that names any other class or function is refused.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace ddprun::trainer {
 
-// A tensor as a view of a storage, which stands beside the pickle. Counts are of elements.
+// A tensor as a view of a storage, which is outside the pickle. Counts are of elements.
 struct PickledTensor {
   std::string storage;       // its name
   std::string storage_type;  // "FloatStorage"
@@ -27,17 +27,17 @@ struct PickledTensor {
 
 using PickledValue = std::variant<PickledTensor, int64_t, double, bool, std::string>;
 
-// Containers within others are told by dotted names: "model.fc.weight", "param_groups.0.lr".
+// Dots join the names of nested containers: "model.fc.weight", "param_groups.0.lr".
 struct PickledState {
   std::vector<std::pair<std::string, PickledValue>> values;
-  std::vector<std::string> sections = {};  // names at the top that hold containers: "model"
+  std::vector<std::string> sections = {};  // names at the top whose values are containers: "model"
 };
 
-// Throws nothing. Errors say what is wrong ("it ends in the middle"), not where: `what` alone, or
-// with a `hint`. No value lies outside of int64_t; views are not compared with their storages.
+// Throws nothing. An error says what is wrong ("it ends in the middle") but not in which file: it
+// has only `what`, maybe a `hint`. All values fit int64_t; views may exceed their storages.
 Result<PickledState> ReadPickledState(std::string_view bytes);
 
-// A dict of the values under their whole names, as Python's pickle protocol 2.
+// Returns a dict of the values under their full names, as Python's pickle protocol 2.
 std::string WritePickledState(const std::vector<std::pair<std::string, PickledValue>>& values);
 
 }  // namespace ddprun::trainer

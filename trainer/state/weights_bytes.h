@@ -1,5 +1,5 @@
-// The bytes of a weights file of any format. They are read, not mapped: a file that another program
-// cuts short is then an error and not the end of the process (SIGBUS).
+// Reads the bytes of a weights file of any format. The file is not mapped, so that if another
+// program shortens it, the result is an error instead of SIGBUS.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +14,14 @@ namespace ddprun::trainer {
 // Immutable: any thread. Copies share the open file.
 class WeightsBytes {
  public:
-  // `format` for messages: "safetensors file". Throws Failure when there is no such regular file.
+  // `format` is for messages: "safetensors file". Throws Failure if there is no such regular file.
   WeightsBytes(std::string path, const char* format);
 
   const std::string& path() const { return path_; }
   int64_t size() const { return size_; }
-  // `offset` from the start of the file. Throws Failure when it has become shorter.
+  // Reads `bytes` from `offset` in the file. Throws Failure if the file has become shorter.
   void Read(void* target, size_t bytes, int64_t offset) const;
-  // "... is no valid <format>: <what>."
+  // Returns the error "... is no valid <format>: <what>."
   Failure Broken(const std::string& what, const std::string& hint = "") const;
 
  private:

@@ -50,7 +50,7 @@ class PickleWriter {
     Write(tensor.offset);
     Write(tensor.shape);
     Write(tensor.strides);
-    Write(false);  // needs no gradient
+    Write(false);  // requires_grad
     Raw("ccollections\nOrderedDict\n)RtR");
   }
 

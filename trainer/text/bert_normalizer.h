@@ -47,8 +47,7 @@ class BertNormalizer {
   uint32_t Pack(char32_t c) const;
 
   const BertNormalizerOptions options_;
-  // The role, and in 24 bits the number to add to a character, so that most blocks of characters
-  // are equal.
+  // The role, and in 24 bits the number to add to a character: so most blocks are equal.
   const CodePointTable<uint32_t> table_;
 };
 

@@ -10,8 +10,7 @@
 
 namespace ddprun::trainer {
 
-// Immutable: any thread. Needs 10 KiB, and one block for each 256 characters that are unlike all
-// others.
+// Immutable: any thread. Needs 10 KiB, and a block for each 256 characters unlike all others.
 template <class Value>
 class CodePointTable {
  public:

@@ -34,7 +34,7 @@ bool DocumentReader::OpenNext() {
   return true;
 }
 
-// Adds a piece's bytes to the buffer. Returns false at the end of the file.
+// Appends up to piece_bytes bytes to the buffer. Returns false at the end of the file.
 bool DocumentReader::ReadMore() {
   const size_t had = buffer_.size();
   const std::string& path = options_.files[next_file_ - 1];
@@ -50,7 +50,7 @@ bool DocumentReader::ReadMore() {
   return *count > 0;
 }
 
-// Returns how much of the buffer is a piece; 0 means that it cannot be cut yet. The first
+// Returns the bytes of the buffer that are a piece; 0 means that it cannot be cut yet. The first
 // `searched` bytes contain no place to cut.
 size_t DocumentReader::FindCut(size_t searched) const {
   const bool is_rows = options_.is_rows[next_file_ - 1];

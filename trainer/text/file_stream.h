@@ -13,8 +13,7 @@
 namespace ddprun::trainer {
 
 // Error::what has only the reason ("Permission denied", "its gzip data is cut off at byte 4096"),
-// because the caller adds the file's name. Error::hint says what to do in special cases. Not
-// thread-safe.
+// because the caller adds the file's name. Error::hint is for special cases. Not thread-safe.
 class FileStream {
  public:
   // Opens a file. Never waits, not even for a pipe, because only regular files are allowed.
@@ -43,7 +42,7 @@ class FileStream {
 };
 
 // Returns the error "DATA FILE CANNOT BE READ": the system refused, the path is not a regular file,
-// or the decompressed data is damaged. `hint` says what to do in special cases.
+// or its gzip data is damaged. `hint` says what to do in special cases.
 Failure UnreadableFile(const std::string& path,
                        const std::string& reason,
                        const std::string& hint = "",

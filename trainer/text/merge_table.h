@@ -16,7 +16,7 @@ struct Merge {
 // Immutable after construction: any thread.
 class MergeTable {
  public:
-  // The first merge has rank 0. Of equal pairs the last one counts.
+  // The first merge has rank 0. The last of equal pairs counts.
   explicit MergeTable(std::span<const Merge> merges);
 
   // Merges neighbours until no merge applies: the lowest rank first, and of equal ranks the

@@ -20,7 +20,7 @@ struct TokenizeOptions {
   bool skip_bad_rows = false;     // false: the first one is an error
   // The hint of an error about a bad row. The caller may name its own options in it.
   std::string bad_row_hint =
-      "Name another key with --json-key, mend the row, or pass over such rows with "
+      "Name another key with --json-key, correct the row, or skip such rows with "
       "--on-bad-row=skip.";
   std::string output;
   int output_fd = -1;  // >= 0: an empty file to write into, instead of `output`
@@ -29,7 +29,7 @@ struct TokenizeOptions {
 };
 
 struct TokenizeProgress {
-  int64_t bytes = 0;  // read
+  int64_t bytes = 0;  // read, before decompression
   int64_t documents = 0;
   int64_t tokens = 0;  // written, including separators
   int64_t bad_rows = 0;

@@ -54,12 +54,11 @@ class Tokenizer {
 
 // Loads a tokenizer. `folder` is a folder, or one of its files named here. The first existing file
 // counts: tokenizer.json (WordPiece or byte-level BPE), vocab.txt (WordPiece), vocab.json with
-// merges.txt (byte-level BPE of GPT-2). tokenizer_config.json, special_tokens_map.json and
-// added_tokens.json add to it what they add in `transformers`.
+// merges.txt (byte-level BPE of GPT-2). Settings in tokenizer_config.json, special_tokens_map.json
+// and added_tokens.json count as in `transformers`.
 //
 // Throws Failure if there is no such file, if a file is broken, or if it needs an unsupported
-// feature, which the message names. So no text is ever tokenized differently from the model's
-// training.
+// feature, which the message names. So text is tokenized as in the model's training.
 std::unique_ptr<Tokenizer> LoadTokenizer(const std::string& folder);
 
 // Returns whether the folder has a file with which LoadTokenizer() begins. LoadTokenizer() may

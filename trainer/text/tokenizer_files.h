@@ -43,8 +43,7 @@ std::string ReadTextFile(const std::filesystem::path& file);
 // Reads an entry of "added_tokens", without its id. Throws Failure.
 AddedToken ReadAddedToken(const std::filesystem::path& file, const nlohmann::json& entry);
 
-// Reads the tokens of a vocabulary object. Throws Failure if an id is not a number, negative or
-// huge.
+// Reads the tokens of a vocabulary. Throws Failure if an id is not a number, negative or huge.
 std::vector<std::pair<std::string, int32_t>> ReadVocabularyObject(const std::filesystem::path& file,
                                                                   const nlohmann::json& vocabulary);
 

@@ -21,8 +21,8 @@ std::vector<int32_t> IdsOf(const Path& file,
   for (const std::string& token : tokens) {
     ids.push_back(vocabulary.Find(token));
     if (ids.back() >= 0) continue;
-    throw BrokenTokenizer(
-        file, "It puts the token \"" + token + "\" around texts, which the vocabulary has not.");
+    throw BrokenTokenizer(file, "It adds the token \"" + token +
+                                    "\" to texts, but the vocabulary does not have this token.");
   }
   return ids;
 }
@@ -82,9 +82,9 @@ std::unique_ptr<Tokenizer> MakeBytePair(const Path& file,
                       .right = vocabulary.Find(right),
                       .result = vocabulary.Find(left + right)};
     if (merge.left < 0 || merge.right < 0 || merge.result < 0) {
-      throw BrokenTokenizer(file, "The merge of \"" + left + "\" and \"" + right +
-                                      "\" is of tokens, or makes one, that the vocabulary has "
-                                      "not.");
+      throw BrokenTokenizer(
+          file, "The merge of \"" + left + "\" and \"" + right +
+                    "\" needs both tokens and their result, but the vocabulary lacks one of them.");
     }
     merges.push_back(merge);
   }

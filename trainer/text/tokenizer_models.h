@@ -28,8 +28,7 @@ struct TextFrame {
 // nlohmann::json::exception if a part of it is missing or of another kind.
 TextFrame ReadPostProcessor(const std::filesystem::path& file, const nlohmann::json& section);
 
-// Returns the tokens for add_bos_token and add_eos_token. `add_bos_otherwise` replaces a missing
-// add_bos_token.
+// Returns the tokens for add_bos_token and add_eos_token. `add_bos_otherwise` is the default.
 TextFrame FrameOf(const TokenizerConfig& config, bool add_bos_otherwise);
 
 using TokenList = std::vector<std::pair<std::string, int32_t>>;

@@ -12,8 +12,7 @@
 
 namespace ddprun::trainer {
 
-// Each hash has one place, which the latest word with this hash takes. 1 MiB. Not thread-safe; see
-// ForThread().
+// Each hash has one place, which the latest word takes. 1 MiB. Not thread-safe; see ForThread().
 class WordCache {
  public:
   static constexpr size_t kMaxWord = 29;  // bytes; longer words are not cached

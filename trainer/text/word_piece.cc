@@ -135,7 +135,7 @@ void WordPiece::Encode(std::string_view utf8, std::vector<int32_t>& ids) const {
 }
 
 void WordPiece::EncodePart(std::string_view text, Words& words) const {
-  size_t begin = 0;  // after the last space: where EncodeRare() would begin
+  size_t begin = 0;  // of the next EncodeRare(): after the last kSpace or kAlone
   for (size_t at = 0; at < text.size();) {
     const size_t here = at;
     const auto byte = static_cast<uint8_t>(text[at]);

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "launcher/process/job_sweep.h"
+#include "launcher/process/stray_sweep.h"
 
 namespace ddprun::launcher {
 namespace {

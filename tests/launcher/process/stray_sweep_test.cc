@@ -1,3 +1,5 @@
+#include "launcher/process/stray_sweep.h"
+
 #include <gmock/gmock.h>
 #include <poll.h>
 #include <signal.h>
@@ -7,8 +9,6 @@
 #include <memory>
 
 #include <asio/post.hpp>
-
-#include "launcher/process/job_sweep.h"
 
 namespace ddprun::launcher {
 namespace {

@@ -1,6 +1,6 @@
-#include <gmock/gmock.h>
+#include "launcher/sweep/sweep_plan.h"
 
-#include "launcher/sweep/sweep_run.h"
+#include <gmock/gmock.h>
 
 namespace ddprun::launcher {
 namespace {

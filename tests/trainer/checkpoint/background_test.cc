@@ -96,7 +96,7 @@ TEST(BackgroundSaver, WaitsWhileOneIsUnderWay) {
     ASSERT_TRUE(outcome && outcome->error);
     EXPECT_EQ(outcome->step, step);
     EXPECT_EQ(outcome->error->where, "rank 1");
-    EXPECT_THAT(outcome->error->what, HasSubstr("not waited for"));
+    EXPECT_THAT(outcome->error->what, HasSubstr("had to stop waiting"));
   }
 }
 
@@ -192,11 +192,11 @@ TEST(BackgroundSaver, TellsWhatIsInTheWay) {
   EXPECT_THAT(outcome.error->what, HasSubstr("Not a directory"));
   outcome = SaveSmall(folder.path(), 1, "../x");
   ASSERT_TRUE(outcome.error);
-  EXPECT_THAT(outcome.error->what, HasSubstr("is no word"));
+  EXPECT_THAT(outcome.error->what, HasSubstr("is not a valid name"));
   outcome = SaveCheckpoint({.folder = folder.path()}, SmallState(1).Dict(),
                            {.step = 1, .attempt = "a", .run = "[]"});
   ASSERT_TRUE(outcome.error);
-  EXPECT_THAT(outcome.error->what, HasSubstr("no JSON object"));
+  EXPECT_THAT(outcome.error->what, HasSubstr("must be a JSON object"));
   StateDict complex;
   complex.tensors.push_back({.name = "c",
                              .tensor = at::zeros({2}, at::kComplexFloat),

@@ -150,7 +150,8 @@ TEST_F(BadCheckpoint, IsOneThatContradictsItself) {
       {R"("dtype": "BF16")", R"("dtype": "F16")", "is not there as index.json has it"},
       {R"("dtype": "BF16")", R"("dtype": "F13")", "unknown dtype"},
       {R"("name": "model.half")", R"("name": "model.none")", "is not there as index.json has it"},
-      {R"("model.tied": "model.weight")", R"("model.tied": "model.w")", "missing \"model.w\""},
+      {R"("model.tied": "model.weight")", R"("model.tied": "model.w")",
+       "\"model.w\", which is missing"},
       {R"("file": "shard-00000-)", R"("file": "shard-00001-)", "it names no shard"},
       {"{", "", "parse error"}};
   for (const auto& [from, to, reason] : cases) {

@@ -142,9 +142,10 @@ TEST(Saver, RefusesPartsThatAreNotTheWhole) {
     return StateSlice{.global_shape = {2, 3}, .offset = {0, begin}};
   };
   EXPECT_THAT(save(flat(0), flat(3), {2}), HasSubstr("\"model.w\" is not there as a whole"));
-  EXPECT_THAT(save(flat(0), flat(3), {4}), HasSubstr("\"model.w\" has a part twice"));
+  EXPECT_THAT(save(flat(0), flat(3), {4}), HasSubstr("\"model.w\" has two pieces that overlap"));
   EXPECT_THAT(save(column(0), column(2), {2, 1}), HasSubstr("\"model.w\" is not there as a whole"));
-  EXPECT_THAT(save(column(0), column(1), {2, 2}), HasSubstr("\"model.w\" has a part twice"));
+  EXPECT_THAT(save(column(0), column(1), {2, 2}),
+              HasSubstr("\"model.w\" has two pieces that overlap"));
   StateSlice other = flat(3);
   other.global_shape = {3, 2};
   EXPECT_THAT(save(flat(0), other, {3}), HasSubstr("\"model.w\" in different types or shapes"));

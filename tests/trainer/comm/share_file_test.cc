@@ -37,7 +37,7 @@ TEST(ShareFile, NamesTheRanksThatDidNotCome) {
         ShareFile(Name("late"), rank, 4, std::chrono::milliseconds(300), SharedRegion::CreateFile);
     if (rank == 1) return;  // served
     ASSERT_FALSE(file.has_value());
-    EXPECT_EQ(file.error().what, "Rank 0 waited for these ranks in vain: 2, 3.");
+    EXPECT_EQ(file.error().what, "Rank 0 waited for these ranks, but they did not come: 2, 3.");
   });
 }
 
@@ -45,7 +45,7 @@ TEST(ShareFile, SaysThatRankZeroDidNotCome) {
   const auto file =
       ShareFile(Name("none"), 1, 2, std::chrono::milliseconds(20), SharedRegion::CreateFile);
   ASSERT_FALSE(file.has_value());
-  EXPECT_EQ(file.error().what, "Rank 1 waited for rank 0 in vain.");
+  EXPECT_EQ(file.error().what, "Rank 1 waited for rank 0, but rank 0 did not come.");
 }
 
 }  // namespace

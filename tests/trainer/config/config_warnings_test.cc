@@ -47,12 +47,12 @@ TEST(LibraryDefaults, AreToldWhereAConfigLeavesThemToUs) {
     return config.has_value() ? UnlikePyTorch(*config) : "";
   };
   EXPECT_EQ(told(R"("optimizer": {"type": "adam", "learning_rate": 3e-5})"),
-            "defaults that PyTorch has otherwise: betas [0.9,0.95] ([0.9,0.999]), "
+            "defaults that differ from PyTorch's: betas [0.9,0.95] ([0.9,0.999]), "
             "max_grad_norm 1 (0), lr_scheduler_type \"cosine\" (\"constant\")");
   const std::string no_clipping = R"(, "training": {"max_grad_norm": 0}, )";
   EXPECT_EQ(told(R"("optimizer": {"type": "adamw", "learning_rate": 1})" + no_clipping +
                  R"("scheduler": {"lr_scheduler_type": "linear"})"),
-            "defaults that PyTorch has otherwise: betas [0.9,0.95] ([0.9,0.999]), "
+            "defaults that differ from PyTorch's: betas [0.9,0.95] ([0.9,0.999]), "
             "weight_decay 0.1 (0.01)");
   EXPECT_EQ(told(R"("optimizer": {"type": "sgd", "learning_rate": 1})" + no_clipping +
                  R"("scheduler": {"lr_scheduler_type": "constant"})"),
@@ -115,8 +115,9 @@ TEST(ConfigWarnings, NameHooksThatNeverBegin) {
 }
 
 TEST(ConfigWarnings, NameKeysThatAnotherKeySwitchesOff) {
-  EXPECT_THAT(Warned({"run.max_steps=13", "run.max_epochs=3"}),
-              ElementsAre("run.max_epochs has no effect: run.max_steps rules over it."));
+  EXPECT_THAT(
+      Warned({"run.max_steps=13", "run.max_epochs=3"}),
+      ElementsAre("run.max_epochs has no effect: run.max_steps sets the length of the run."));
   EXPECT_THAT(Warned({"evaluation.sample_prompt=Once"}),
               ElementsAre("evaluation.sample_prompt has no effect: evaluation.sample_length is "
                           "0."));

@@ -59,8 +59,9 @@ TEST(CrossCheck, MeshesOfSeveralAxes) {
   EXPECT_EQ(complaint("pipeline", {tensor, stages}), "");
   for (const char* type : {"zero1", "zero2", "zero3"}) EXPECT_EQ(complaint(type, {tensor}), "");
   EXPECT_EQ(complaint("zero1", {tensor, stages, "strategy.pipeline_schedule=gpipe"}), "");
-  EXPECT_EQ(complaint("zero1", {"strategy.pipeline_schedule=gpipe"}),
-            "strategy.type \"zero1\" has stages where it is told how many:");
+  EXPECT_EQ(
+      complaint("zero1", {"strategy.pipeline_schedule=gpipe"}),
+      "strategy.type \"zero1\" has pipeline stages only with strategy.pipeline_parallel_size:");
   EXPECT_EQ(complaint("zero1", {stages, "strategy.comm_hook=bf16"}),
             "strategy.comm_hook \"bf16\" changes gradients before they are averaged, but "
             "strategy.pipeline_parallel_size 2 averages gradients as they are:");
@@ -111,7 +112,7 @@ More: ddprun explain keys-that-do-not-fit
            {R"({"rope_type": "linear", "factor": 0.5})",
             R"("factor" is 0.5; "linear" needs a number of at least 1)"},
            {R"({"rope_type": "linear", "factor": 2, "low_freq_factor": 1})",
-            R"("low_freq_factor" is nothing that "linear" takes)"},
+            R"("low_freq_factor" is not an option of "linear")"},
            {"{" + llama3 + R"(, "high_freq_factor": 4, "original_max_position_embeddings": 0.5})",
             R"("original_max_position_embeddings" is 0.5; "llama3" needs a whole number above 0)"},
            {"{" + llama3 + R"(, "high_freq_factor": 1, "original_max_position_embeddings": 64})",

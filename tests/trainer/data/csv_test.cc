@@ -51,7 +51,7 @@ TEST(CsvReader, KnowsLinesAndBrokenQuotes) {
     problems.push_back(reader.problem());
   }
   EXPECT_THAT(lines, ElementsAre(1, 2, 4, 5, 6, 7));
-  EXPECT_THAT(problems, ElementsAre("", "", "", "A field goes on after its closing quote.",
+  EXPECT_THAT(problems, ElementsAre("", "", "", "A field has more text after its closing quote.",
                                     "A quote stands in a field that does not begin with one.",
                                     "A quoted field does not end before the end of the file."));
 }

@@ -70,8 +70,8 @@ TEST_F(ExpandGlobTest, TakesAnExistingPathAsItIs) {
 TEST_F(ExpandGlobTest, NamesPatternAndFolderWhenNothingMatches) {
   const Error error = ErrorOf("sub/*.csv");
   EXPECT_EQ(error.code, Code::kUsage);
-  EXPECT_THAT(error.what,
-              AllOf(HasSubstr("sub/*.csv"), HasSubstr("looked in"), HasSubstr("2 entries")));
+  EXPECT_THAT(error.what, AllOf(HasSubstr("sub/*.csv"), HasSubstr("searched the folder"),
+                                HasSubstr("2 entries")));
 }
 
 TEST_F(ExpandGlobTest, SaysThatTheFolderIsMissing) {

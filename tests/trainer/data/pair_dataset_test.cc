@@ -184,7 +184,7 @@ TEST_F(Pairs, BadRowsAreErrorsWithTheirPlace) {
   EXPECT_EQ(tabs("a\t"), "Column \"label\" is empty.");
   const Error commas = ErrorOf("a.csv", "sentence,label\n\"a\nb\",x\n\"a\"b,x\n");
   EXPECT_EQ(commas.where, scratch_.Path("a.csv") + ":4");
-  EXPECT_EQ(commas.what, "A field goes on after its closing quote.");
+  EXPECT_EQ(commas.what, "A field has more text after its closing quote.");
 }
 
 TEST_F(Pairs, BadRowsAreSkippedAndCountedOnRequest) {

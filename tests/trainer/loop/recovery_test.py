@@ -41,6 +41,7 @@ class Recovery(training.TrainingTest):
     def begin(self, config, ranks, *flags):
         """A run and its workers by rank."""
         name = config["run"]["name"]
+        self.ranks = ranks
         # Output to files: nobody has to read it.
         with open(self.path(name + ".out"), "w") as out, open(self.path(name + ".err"), "w") as err:
             job = self.start(f"--nproc_per_node={ranks}", "--max_restarts=3",
@@ -70,7 +71,8 @@ class Recovery(training.TrainingTest):
     def wait_for_step(self, job, name, step):
         def reached():
             self.assertIsNone(job.poll(), self.text(name + ".err"))
-            return self.steps_done(name) >= step
+            # The launcher may log the start of a worker after its first steps.
+            return self.steps_done(name) >= step and len(self.workers(name)) == self.ranks
 
         harness.wait_until(reached, f"step {step} of {name}")
 

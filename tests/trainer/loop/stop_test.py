@@ -159,7 +159,7 @@ class Stop(training.TrainingTest):
         job.send_signal(signal.SIGTERM)
         self.finish(job)
         self.assertEqual(job.returncode, 75, job.err)
-        self.assertRegex(job.out, "warning: no checkpoint of step .*not waited for any longer")
+        self.assertRegex(job.out, "warning: no checkpoint of step .*the run had to stop waiting")
         self.assertNotIn("are killed", job.err)
         self.assert_nothing_left()
 

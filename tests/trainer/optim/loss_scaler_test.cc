@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "base/failure.h"
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/load_state.h"
 
@@ -18,6 +21,21 @@ TEST(LossScaler, HasTheScalesOfGradScaler) {
       EXPECT_EQ(scaler.scale(), scales[step]) << "step " << step;
     }
     EXPECT_EQ(static_cast<int64_t>(overflows.size()) - scaler.skipped(), golden.at("steps_done"));
+  }
+}
+
+TEST(LossScaler, FailsWhereEveryScaleOverflows) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  LossScaler scaler({1.0 / 32768, 3});
+  EXPECT_FALSE(scaler.Accepts(kInfinity, 1));  // the smallest scale
+  EXPECT_TRUE(scaler.Accepts(1, 2));
+  EXPECT_EQ(scaler.skipped(), 1);
+  try {
+    scaler.Accepts(kInfinity, 3);
+    FAIL() << "the third step was accepted";
+  } catch (const FailureOfAllRanks& failure) {
+    EXPECT_EQ(failure.error().page, "no-loss-scale");
+    EXPECT_EQ(failure.error().where, "step 3");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "base/failure.h"
+#include "tests/base/sanitized.h"
 #include "tests/trainer/models/small_models.h"
 #include "tests/trainer/parallel/strategy_fixture.h"
 #include "trainer/compute/device.h"
@@ -17,7 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr int kSteps = 20;
+constexpr int kSteps = kSanitized ? 4 : 20;
 constexpr double kRate = 0.05;
 
 std::vector<c10::Device> Devices(size_t count) {

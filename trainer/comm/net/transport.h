@@ -51,8 +51,7 @@ class Transport {
                       size_t bytes,
                       std::shared_ptr<const void> keeps = {}) = 0;
   // Begins a receive into `data`, which has room for `bytes`; a longer message is an error. If the
-  // peer's process ends, the receive fails soon, but only if this rank has sent it a message
-  // before.
+  // peer's process ends, the receive fails soon if this rank has sent it a message.
   virtual Handle Receive(int from, uint64_t tag, void* data, size_t bytes) = 0;
 
   // A message that has arrived and for which there is no Receive().
@@ -68,20 +67,18 @@ class Transport {
 
   // Progresses transfers without waiting. Returns whether any has progressed.
   virtual bool Progress() = 0;
-  // Returns how many requests are done so far.
+  // Returns the number of requests done so far.
   virtual uint64_t completions() const = 0;
   struct Limits {
     std::chrono::steady_clock::time_point deadline;
     const std::atomic<bool>& cancelled;  // noticed within 20 ms
   };
-  // Waits until completions() differs from `seen`. Returns false if the deadline or a cancellation
-  // comes first.
+  // Waits until completions() differs from `seen`. Returns false after a deadline or cancellation.
   virtual bool WaitForCompletion(uint64_t seen, const Limits& limits) = 0;
 
   // Cancels a running receive. The transport does not touch its data afterwards.
   virtual void Cancel(const Handle& request) = 0;
-  // Ends all running and later requests with an error. The transport does not touch their data
-  // afterwards.
+  // Ends all running and later requests with an error, and no longer touches their data.
   virtual void Abort() = 0;
 };
 

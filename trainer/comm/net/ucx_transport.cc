@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kCancelPoll{20};
-// How long a process that ends waits for its last messages to leave.
+// Time that a process which ends waits for its last messages to leave.
 constexpr std::chrono::milliseconds kFarewell{2000};
 
 Error UcxError(const UcxApi& ucx, const std::string& doing, ucs_status_t status) {

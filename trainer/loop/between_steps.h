@@ -1,0 +1,72 @@
+// Between two steps: report, evaluate, decide, save, in this order.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "trainer/loop/checkpointing.h"
+#include "trainer/loop/recovery.h"
+#include "trainer/loop/run_state.h"
+#include "trainer/loop/step_reports.h"
+#include "trainer/loop/step_watch.h"
+#include "trainer/report/metrics_file.h"
+
+namespace ddprun::trainer {
+
+// Methods are collectives, unless said otherwise. One thread.
+class BetweenSteps {
+ public:
+  BetweenSteps(RunState& run,
+               StepReports& reports,
+               Checkpointing& checkpoints,
+               StepWatch& watch,
+               Recovery& recovery)
+      : run_(run),
+        reports_(reports),
+        checkpoints_(checkpoints),
+        watch_(watch),
+        recovery_(recovery) {}
+
+  // See Trainer. No collectives.
+  void StopWhen(std::function<bool()> asked) { stop_asked_ = std::move(asked); }
+  void EvaluateFirst() { owes_evaluation_ = true; }
+  void ReportMissed(const WrittenSteps& written, const Observers& observers) const;
+
+  // Before the first step of this start: does the evaluation that an earlier start or a lost rank
+  // has not finished. Returns, as the next methods do, whether the run stops here.
+  bool Begin();
+  bool AfterStep(const StepResult& result);
+  // The step after RunState::step was given up: puts its changes back and saves.
+  bool GiveUpStep();
+  // The last collective of a step before its update, if lost ranks are replaced: afterwards either
+  // all ranks update, or none does.
+  void SumBeforeUpdate(const StepResult& result);
+  // Begins to save the state. `evaluation_due`: of RunText.
+  void Save(bool evaluation_due = false);
+  // Waits for the save under way and reports it. No collective.
+  void FinishSave();
+
+  // Names what ranks have in common besides the state that is saved. No collective.
+  void NameUnsaved(StateVisitor& visitor);
+
+ private:
+  bool Decide();
+  bool EvaluateModel();
+  void WaitForSave();
+  Votes OwnVotes() const;
+  bool WantsStop() const { return stop_asked_ && stop_asked_(); }
+  bool IsEvaluationDue() const;
+
+  RunState& run_;
+  StepReports& reports_;
+  Checkpointing& checkpoints_;
+  StepWatch& watch_;
+  Recovery& recovery_;
+  std::function<bool()> stop_asked_;
+  std::optional<Votes> votes_;    // of all ranks; nullopt: they did not meet in the last step
+  bool owes_evaluation_ = false;  // of the step that the run goes on after
+  bool evaluating_ = false;
+  EvalReport evaluation_;  // the last one
+};
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,40 @@
+// What the classes of the training loop share.
+#pragma once
+
+#include <ATen/ops/zeros.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "base/flight_recorder.h"
+#include "base/log.h"
+#include "trainer/loop/job.h"
+#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/strategy.h"
+#include "trainer/report/observer.h"
+
+namespace ddprun::trainer {
+
+// A Trainer owns it. One thread.
+struct RunState {
+  // Throws Failure if a rank is gone. A collective.
+  void WaitForAllRanks() const { AllReduceOnHost(mesh.control.get(), at::zeros({1})); }
+  void NoteProgress() const {
+    if (recorder != nullptr) recorder->NoteProgress();
+  }
+
+  const Job& job;
+  const StepPlan plan;
+  const Mesh mesh;
+  const RankShare ranks;                           // the logical ranks of this process
+  const std::shared_ptr<FlightRecorder> recorder;  // may be nullptr
+  const Log log;
+  const VisitState state;                   // names what a checkpoint has
+  std::shared_ptr<Model> model = {};        // from Trainer::Build() on
+  std::unique_ptr<Strategy> strategy = {};  // from Trainer::Build() on
+  const Observers* observers = nullptr;     // on rank 0, from Trainer::Fit() on
+  int64_t step = 0;                         // optimizer steps done
+  bool starting = true;                     // until a step is done, and again after a rank was lost
+};
+
+}  // namespace ddprun::trainer
