@@ -2,7 +2,7 @@
 # and examples. `--component torch` puts LibTorch's libraries beside the programs, which then need
 # nothing of the place where they were built. cpack makes packages of the same.
 install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
-        FILES_MATCHING PATTERN "*.md" PATTERN "*.json")
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.svg")
 install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 set(DDPRUN_INSTALLED ${DDPRUN_PROGRAMS} apps/ddprun/ddprun.1)
 configure_file(cmake/CheckBuilt.cmake.in ${CMAKE_BINARY_DIR}/CheckBuilt.cmake @ONLY)

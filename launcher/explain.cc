@@ -14,6 +14,11 @@ namespace {
 
 constexpr std::string_view kGroup = "## ";
 constexpr std::string_view kSection = "### ";
+constexpr const char* kHelp = R"(What a message, or a key of a config, means.
+
+Usage: ddprun explain NAME   such as worker-failed, learning_rate or run.max_steps
+       ddprun explain        lists all messages
+)";
 
 Error NoSuchName(std::string_view name, const std::vector<std::string>& names) {
   const std::optional<std::string> nearest = FindNearest(name, names);
@@ -65,6 +70,10 @@ Result<std::string> Explain(std::string_view name, std::string_view page) {
 
 Result<int> RunExplain(const std::vector<std::string>& args, const Environment& env) {
   const std::string name = args.empty() ? "" : args.front();
+  if (name == "--help" || name == "-h") {
+    std::fputs(kHelp, stdout);
+    return 0;
+  }
   Result<std::string> text = Explain(name);
   // Names of messages have dashes, keys none.
   if (!text && name.find('-') == name.npos) {

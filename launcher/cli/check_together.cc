@@ -24,8 +24,8 @@ Error NoRunFolder(const std::string& resume) {
   return Error{.code = Code::kUsage,
                .title = "NO RUN FOLDER",
                .where = "--resume",
-               .what = resume + " holds no " + std::string(kResolvedConfig) +
-                       ", nor do the two folders above it: it is neither a run's folder\n"
+               .what = "There is no " + std::string(kResolvedConfig) + " in " + resume +
+                       " or in the two folders above it: it is neither a run's folder\n"
                        "nor a checkpoint in one.",
                .hint =
                    "Name the folder that a run has left, as runs/NAME. For a checkpoint that "

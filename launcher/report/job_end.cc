@@ -36,12 +36,13 @@ std::string PeerFailure(const JobEnd& end, const TextStyle& style) {
     return RenderPeerFailure(report, failure.node_rank, style);
   }
   const bool lost = failure.node_rank < 0;
-  return Render(
-      {.title = lost ? "LOST THE OTHER NODES" : "ANOTHER NODE FAILED",
-       .where = lost ? "" : "node " + std::to_string(failure.node_rank),
-       .what = failure.message.ends_with('.') ? failure.message : failure.message + ".",
-       .hint = "This node's workers were stopped. See that node's output for the whole story.",
-       .page = "another-node-failed"});
+  return Render({.title = lost ? "LOST THE OTHER NODES" : "ANOTHER NODE FAILED",
+                 .where = lost ? "" : "node " + std::to_string(failure.node_rank),
+                 .what = failure.message.ends_with('.') ? failure.message : failure.message + ".",
+                 .hint = std::string("This node's workers were stopped. ") +
+                         (lost ? "The output of the node that hosted the rendezvous may say why."
+                               : "See that node's output for the whole story."),
+                 .page = "another-node-failed"});
 }
 
 std::string Unkillable(const std::vector<pid_t>& pids) {

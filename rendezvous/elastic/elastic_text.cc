@@ -98,7 +98,7 @@ Error NoCoordinator(const HostPort& endpoint,
   return RendezvousError(
       "CANNOT REACH THE RENDEZVOUS",
       "Nobody hosted the rendezvous at " + place + " within " + DurationText(waited) + ": " +
-          std::string(problem) + ".",
+          std::string(problem) + (problem.ends_with('.') ? "" : "."),
       "The node that has the address " + endpoint.host +
           " hosts it: start ddprun there, too, with the same\n--rdzv_endpoint; or run `ddprun "
           "store` there." +

@@ -85,8 +85,9 @@ std::vector<Key> FileDataKeys() {
                    {"val_files val_data val_dir", "PyTorch examples"},
                    {"input_val_bin", "llm.c"}}},
       {.DDPRUN_KEY(data, validation_fraction),
-       .meaning = "Share of the training samples, taken from their end, that is kept for "
-                  "validation; for configs without data.validation_files.",
+       .meaning = "Share of the training samples that is kept for validation: the end of text "
+                  "and token files, in other formats samples at equal distances. For configs "
+                  "without data.validation_files.",
        .range = kBelowOne,
        .only_for = {"data.format", kFiles},
        .aliases = {{"val_split val_fraction val_ratio", "PyTorch examples"},
@@ -179,7 +180,7 @@ std::vector<Key> CsvDataKeys() {
        .only_for = {"data.format", {"csv"}}},
       {.DDPRUN_KEY(data, labels),
        .meaning = "The classes by name, in the order of the model's outputs; empty: those of "
-                  "model.name_or_path's label2id, or else of the training data, sorted.",
+                  "model.name_or_path's id2label, or else of the training data, sorted.",
        .only_for = {"data.format", {"csv", "idx", "image_folder", "text_classification"}}},
       {.DDPRUN_KEY(data, delimiter),
        .meaning = "The character between two fields: \",\", \";\", or a tab.",

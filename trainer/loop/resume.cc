@@ -91,7 +91,9 @@ void TakeNewest(int64_t before, RunStart& start) {
     start.checkpoint = ValueOrThrow(Checkpoint::Open(start.folder.origin, Verify::kSizes));
   }
   if (!start.checkpoint && !start.wanted.empty()) {
-    throw NoCheckpoint(start.wanted, "This run has no checkpoint that could be taken.");
+    std::string what = "This run has no checkpoint from which it could resume.";
+    for (const std::string& note : start.notes) what += "\n" + note;
+    throw NoCheckpoint(start.wanted, std::move(what));
   }
 }
 
@@ -303,10 +305,13 @@ std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, cons
   const int64_t samples = run.value("step_samples", plan.step_samples);
   const int64_t ranks = run.value("world_size", plan.data_ranks);
   if (samples != plan.step_samples) {
-    const std::string what = "A step took " + std::to_string(samples) + " samples of all ranks, " +
-                             std::to_string(ranks) + " of them, and takes " +
-                             std::to_string(plan.step_samples) + " with " +
-                             std::to_string(plan.data_ranks) + " here.";
+    const auto of_ranks = [](int64_t count) {
+      return std::to_string(count) + (count == 1 ? " rank" : " ranks");
+    };
+    const std::string what = "A step of the saved run took " + std::to_string(samples) +
+                             " samples on " + of_ranks(ranks) + "; here it takes " +
+                             std::to_string(plan.step_samples) + " on " +
+                             of_ranks(plan.data_ranks) + ".";
     if (job.config.run.max_steps <= 0) {
       throw refuse(what + " The steps of an epoch would be counted twice or left out.",
                    "Keep ranks x training.per_device_train_batch_size x "

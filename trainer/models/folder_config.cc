@@ -108,12 +108,14 @@ Failure FolderConfig::Unexpected(const char* key, const std::string& expected) c
 }
 
 Failure FolderConfig::Broken(const std::string& what) const {
-  return Failure(Error{.code = Code::kUsage,
-                       .title = "MODEL FOLDER CANNOT BE USED",
-                       .where = path_.string(),
-                       .what = what,
-                       .hint = "A folder with config.json and model.safetensors is expected.",
-                       .page = "model-folder"});
+  return Failure(Error{
+      .code = Code::kUsage,
+      .title = "MODEL FOLDER CANNOT BE USED",
+      .where = path_.string(),
+      .what = what,
+      .hint = "A folder with config.json and model.safetensors is expected. A run leaves one:\n"
+              "runs/NAME/model.",
+      .page = "model-folder"});
 }
 
 }  // namespace ddprun::trainer

@@ -97,8 +97,8 @@ void TimeLedger::OnEnd(const RunEnd& end, ReportTime now) {
   terminal_.OnNote("time: training " + std::string(share.data()) + Duration(wall) +
                    "; waiting for data " + Duration(spent_.data) + ", for ranks " +
                    Duration(spent_.ranks) + ", saving " + Duration(spent_.saving) +
-                   ", validation " + Duration(spent_.evaluation) + ", starting and redone steps " +
-                   Duration(LostSeconds(spent_, wall)));
+                   ", validation " + Duration(spent_.evaluation) +
+                   ", starts, redone steps and the rest " + Duration(LostSeconds(spent_, wall)));
 }
 
 double TimeLedger::LostSeconds(const Seconds& spent, double wall) const {

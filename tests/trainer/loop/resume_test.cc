@@ -226,7 +226,7 @@ TEST_F(Resume, RefusesWhatIsAnotherRun) {
   EXPECT_THAT(refusal({"optimizer.type=sgd", "optimizer.momentum=0.9"}),
               HasSubstr("state-does-not-fit"));
   EXPECT_THAT(refusal({"training.per_device_train_batch_size=2"}),
-              HasSubstr("cannot-resume: A step took 4 samples of all ranks, 1 of them, and "));
+              HasSubstr("cannot-resume: A step of the saved run took 4 samples on 1 rank; here "));
   EXPECT_EQ(refusal({"training.per_device_train_batch_size=2", "run.max_steps=9"}), "");
 }
 

@@ -82,8 +82,8 @@ TEST_F(TimeLedgerTest, TellsApartWhatWasLost) {
   EXPECT_EQ(lines[1]["goodput"], 0.49);
   EXPECT_THAT(heard_.lines, ElementsAre(StartsWith("time: training 49.0 % of 1:40; waiting for "
                                                    "data 0:20, for ranks 0:10, saving 0:01, "
-                                                   "validation 0:05, starting and redone steps "
-                                                   "0:15")));
+                                                   "validation 0:05, starts, redone steps and "
+                                                   "the rest 0:15")));
   EXPECT_EQ(nlohmann::json::parse(Lines(Path()).back())["event"], "end");
   EXPECT_EQ(nlohmann::json::parse(Lines(Path()).front())["event"], "start");
 }
