@@ -140,7 +140,7 @@ TEST(LoadTokenizerTest, RefusesPostProcessorsItDoesNotKnow) {
   EXPECT_THAT(complaint(R"({"type": "TemplateProcessing"})"), HasSubstr("another kind"));
   EXPECT_THAT(complaint("[]"), HasSubstr("another kind"));
   EXPECT_THAT(complaint(R"({"type": "BertProcessing", "sep": ["q", 1], "cls": ["a", 0]})"),
-              HasSubstr("the token \"q\" around texts"));
+              HasSubstr("the token \"q\" to texts"));
 }
 
 TEST(LoadTokenizerTest, SurvivesEveryTruncationOfAFile) {
