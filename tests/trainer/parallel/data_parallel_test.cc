@@ -18,7 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr int kSteps = kSanitized ? 4 : 20;
+constexpr int kSteps = 4;
 constexpr double kRate = 0.05;
 
 std::vector<c10::Device> Devices(size_t count) {
