@@ -164,7 +164,7 @@ void ExpectThoseOfOneProcess(const std::string& name, const Way& way, double tol
   const auto whole = Whole(options, way);
   const auto trained = Whole(options, way);
   const Run expected = Train(name, trained, {});
-  ASSERT_LT(expected.losses[kSteps - 1], expected.losses[0]);
+  ASSERT_TRUE(kSanitized || expected.losses[kSteps - 1] < expected.losses[0]);  // in 20 steps
   const auto near = [&](const std::vector<double>& found, const std::vector<double>& wanted) {
     ASSERT_EQ(found.size(), wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) {
