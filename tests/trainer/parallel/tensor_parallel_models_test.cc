@@ -18,7 +18,7 @@ namespace ddprun::trainer {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-constexpr int kSteps = 6;
+constexpr int kSteps = kSanitized ? 6 : 20;
 constexpr int64_t kTexts = 4, kLength = 12, kVocabulary = 21;  // does not divide by 2 or 4
 
 std::map<std::string, ModelOptions> Models() {
