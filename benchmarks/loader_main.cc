@@ -11,8 +11,9 @@
 #include "base/failure.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
-#include "trainer/loop/job.h"
-#include "trainer/loop/options_of.h"
+#include "trainer/job/job.h"
+#include "trainer/job/open_job.h"
+#include "trainer/job/options_of.h"
 
 namespace {
 

@@ -45,7 +45,7 @@ MAY_INCLUDE = {
     "trainer/comm": ["trainer/comm/net", *TASK],
     "trainer/comm/net": ["base"],
     "trainer/text": ["base"],
-    "trainer/data": ["trainer/text", *TASK],
+    "trainer/data": ["trainer/compute", "trainer/text", *TASK],
     "trainer/compute": ["trainer/config", "base"],
     "trainer/cuda": ["trainer/compute", "base"],
     "trainer/state": ["base"],
@@ -57,19 +57,34 @@ MAY_INCLUDE = {
     ],
     "trainer/optim": ["trainer/compute", "trainer/state", *TASK],
     "trainer/checkpoint": ["trainer/state", "base"],
+    # The library for modules of one's own: it knows no model, no job and no report.
     "trainer/parallel": [
-        "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/models",
-        "trainer/optim", "trainer/plugin", "trainer/report", "trainer/state", *TASK
+        "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/optim", "trainer/state",
+        *TASK
+    ],
+    "trainer/job": [
+        "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data", "trainer/models",
+        "trainer/optim", "trainer/parallel", "trainer/plugin", "trainer/report",
+        "trainer/state", "trainer/text", *TASK
+    ],
+    "trainer/strategies": [
+        "trainer/compute", "trainer/data", "trainer/job", "trainer/models", "trainer/optim",
+        "trainer/parallel", "trainer/report", "trainer/state", *TASK
     ],
     "trainer/loop": [
+        "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data", "trainer/job",
+        "trainer/models", "trainer/optim", "trainer/parallel", "trainer/report",
+        "trainer/state", "trainer/strategies", *TASK
+    ],
+    "trainer/worker": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data",
-        "trainer/models", "trainer/optim", "trainer/parallel", "trainer/plugin",
-        "trainer/report", "trainer/state", "trainer/text", *TASK
+        "trainer/job", "trainer/loop", "trainer/models", "trainer/parallel", "trainer/report",
+        "trainer/state", "trainer/text", *TASK
     ],
     "apps/ddprun": ["launcher", *RENDEZVOUS],
     "apps/ddp_trainer": [
-        "trainer/checkpoint", "trainer/loop", "trainer/comm", "trainer/report", "trainer/text",
-        "trainer/state", *TASK
+        "trainer/checkpoint", "trainer/comm", "trainer/job", "trainer/report", "trainer/state",
+        "trainer/text", "trainer/worker", *TASK
     ],
     "tests": ["*"],
     "benchmarks": ["*"],
@@ -81,7 +96,8 @@ MAY_INCLUDE = {
 MAY_INCLUDE_TORCH = [
     "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data", "trainer/models",
     "trainer/optim", "trainer/parallel", "trainer/plugin", "trainer/state",
-    "trainer/loop", "trainer/checkpoint", "apps/ddp_trainer",
+    "trainer/job", "trainer/strategies", "trainer/loop", "trainer/worker",
+    "trainer/checkpoint", "apps/ddp_trainer",
     "tests/trainer", "benchmarks", "examples"
 ]
 # Here only these files may: the rest of the folder builds and is tested without LibTorch.

@@ -10,7 +10,7 @@
 
 #include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
-#include "trainer/loop/check_job.h"
+#include "trainer/worker/check_job.h"
 
 namespace ddprun::trainer {
 

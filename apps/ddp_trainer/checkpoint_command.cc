@@ -14,9 +14,9 @@
 #include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
-#include "trainer/loop/export_checkpoint.h"
 #include "trainer/report/format.h"
 #include "trainer/report/run_folder.h"
+#include "trainer/worker/export_checkpoint.h"
 
 namespace ddprun::trainer {
 

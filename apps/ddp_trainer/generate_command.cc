@@ -6,8 +6,8 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/ddp_trainer/commands.h"
-#include "trainer/loop/sample_text.h"
 #include "trainer/text/tokenizer.h"
+#include "trainer/worker/sample_text.h"
 
 namespace ddprun::trainer {
 

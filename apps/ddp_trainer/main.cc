@@ -17,10 +17,12 @@
 #include "base/last_words.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/config/config_text.h"
-#include "trainer/loop/estimate_memory.h"
-#include "trainer/loop/job.h"
-#include "trainer/loop/run_worker.h"
-#include "trainer/loop/template_server.h"
+#include "trainer/job/estimate_memory.h"
+#include "trainer/job/job.h"
+#include "trainer/job/open_job.h"
+#include "trainer/job/plan_job.h"
+#include "trainer/worker/run_worker.h"
+#include "trainer/worker/template_server.h"
 
 namespace {
 

@@ -8,7 +8,8 @@
 #include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
 #include "trainer/config/read_config.h"
-#include "trainer/loop/strategy_plan.h"
+#include "trainer/job/open_job.h"
+#include "trainer/job/strategy_plan.h"
 
 namespace ddprun::trainer {
 

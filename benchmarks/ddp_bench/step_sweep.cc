@@ -9,6 +9,8 @@
 #include "benchmarks/ddp_bench/link_group.h"
 #include "benchmarks/ddp_bench/table.h"
 #include "benchmarks/ddp_bench/torch_reducer.h"
+#include "trainer/strategies/ddp.h"
+#include "trainer/strategies/single.h"
 
 namespace ddprun::bench {
 

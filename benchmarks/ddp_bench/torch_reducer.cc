@@ -3,6 +3,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
+#include "trainer/strategies/single.h"
+
 namespace ddprun::bench {
 
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "trainer/comm/host_process_group.h"
-#include "trainer/parallel/strategy.h"
+#include "trainer/strategies/strategy.h"
 
 namespace ddprun::bench {
 

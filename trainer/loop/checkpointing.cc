@@ -11,7 +11,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "trainer/loop/run_text.h"
+#include "trainer/job/run_text.h"
+#include "trainer/job/step_plan.h"
 #include "trainer/parallel/peer_state.h"
 
 namespace ddprun::trainer {

@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "trainer/checkpoint/saver.h"
-#include "trainer/loop/job.h"
+#include "trainer/job/job.h"
+#include "trainer/job/step_plan.h"
 #include "trainer/loop/step_boundary.h"
 #include "trainer/loop/step_part.h"
 #include "trainer/models/model.h"

@@ -12,11 +12,13 @@
 #include "base/failure.h"
 #include "trainer/comm/node_meeting.h"
 #include "trainer/compute/precision.h"
+#include "trainer/data/batch_mover.h"
 #include "trainer/data/loader.h"
 #include "trainer/data/sampler.h"
-#include "trainer/loop/batch_mover.h"
+#include "trainer/job/options_of.h"
+#include "trainer/job/step_plan.h"
 #include "trainer/loop/metrics.h"
-#include "trainer/loop/options_of.h"
+#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/peer_state.h"
 
 namespace ddprun::trainer {

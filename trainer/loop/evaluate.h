@@ -4,11 +4,11 @@
 #include <exception>
 #include <functional>
 
-#include "trainer/loop/job.h"
+#include "trainer/job/job.h"
 #include "trainer/models/model.h"
-#include "trainer/parallel/strategy.h"
 #include "trainer/report/observer.h"
 #include "trainer/state/state_dict.h"
+#include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {
 

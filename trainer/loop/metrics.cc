@@ -13,7 +13,7 @@
 #include "base/failure.h"
 #include "trainer/config/slot.h"
 #include "trainer/models/loss.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/virtual_ranks.h"
 
 namespace ddprun::trainer {

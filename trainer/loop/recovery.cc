@@ -13,6 +13,7 @@
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/comm/host_process_group.h"
 #include "trainer/compute/matmul.h"
+#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/peer_state.h"
 
 namespace ddprun::trainer {

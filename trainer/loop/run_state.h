@@ -8,10 +8,12 @@
 
 #include "base/flight_recorder.h"
 #include "base/log.h"
-#include "trainer/loop/job.h"
+#include "trainer/job/job.h"
+#include "trainer/job/step_plan.h"
 #include "trainer/parallel/mesh.h"
-#include "trainer/parallel/strategy.h"
+#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/report/observer.h"
+#include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {
 
@@ -22,10 +24,17 @@ struct RunState {
   void NoteProgress() const {
     if (recorder != nullptr) recorder->NoteProgress();
   }
+  // Returns the seed of a micro-batch in the coming step, for number `own` of this process's
+  // logical ranks.
+  uint64_t SeedOf(size_t own, size_t micro_batch) const {
+    const LogicalRank rank = LogicalRankAt(ranks, static_cast<int64_t>(own));
+    return MicroBatchSeed(job.config, rank, step, micro_batch);
+  }
 
   const Job& job;
   const StepPlan plan;
   const Mesh mesh;
+  const ParallelDims dims;
   const RankShare ranks;                           // the logical ranks of this process
   const std::shared_ptr<FlightRecorder> recorder;  // may be nullptr
   const Log log;

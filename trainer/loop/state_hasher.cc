@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/report/state_hashes.h"
 
 namespace ddprun::trainer {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "trainer/config/config.h"
-#include "trainer/loop/step_plan.h"
+#include "trainer/job/step_plan.h"
 #include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {

@@ -12,6 +12,7 @@
 
 #include "base/last_words.h"
 #include "trainer/config/facts.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 

@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "trainer/compute/device.h"
-#include "trainer/loop/job.h"
+#include "trainer/job/job.h"
 #include "trainer/loop/step_part.h"
 #include "trainer/loop/step_reports.h"
 #include "trainer/parallel/mesh.h"

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
+#include "trainer/data/batch_mover.h"
 #include "trainer/data/loader.h"
-#include "trainer/loop/batch_mover.h"
 
 namespace ddprun::trainer {
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "trainer/parallel/strategy.h"
 #include "trainer/report/observer.h"
+#include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {
 

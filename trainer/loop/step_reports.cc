@@ -12,6 +12,7 @@
 
 #include "trainer/compute/device.h"
 #include "trainer/config/parallel_dims.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 

@@ -6,14 +6,15 @@
 
 #include "base/failure.h"
 #include "trainer/compute/device.h"
-#include "trainer/loop/job.h"
+#include "trainer/job/job.h"
+#include "trainer/job/step_plan.h"
 #include "trainer/loop/step_boundary.h"
 #include "trainer/parallel/mesh.h"
-#include "trainer/parallel/strategy.h"
 #include "trainer/parallel/virtual_ranks.h"
 #include "trainer/report/meter.h"
 #include "trainer/report/observer.h"
 #include "trainer/state/state_dict.h"
+#include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {
 

@@ -11,12 +11,15 @@
 #include "trainer/compute/device.h"
 #include "trainer/compute/precision.h"
 #include "trainer/data/loader.h"
-#include "trainer/loop/build_pipeline.h"
-#include "trainer/loop/build_strategy.h"
-#include "trainer/loop/options_of.h"
+#include "trainer/job/options_of.h"
+#include "trainer/job/plan_job.h"
+#include "trainer/job/split_model.h"
 #include "trainer/loop/step_input.h"
+#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/peer_state.h"
 #include "trainer/parallel/whole_state.h"
+#include "trainer/strategies/build_model.h"
+#include "trainer/strategies/kinds.h"
 
 namespace ddprun::trainer {
 
@@ -38,6 +41,7 @@ Trainer::Trainer(const Job& job,
     : run_{.job = job,
            .plan = plan,
            .mesh = mesh,
+           .dims = ValueOrThrow(ResolveDims(job.config, mesh.world.size)),
            .ranks = LogicalRanksOf(job.config, mesh.data.rank, mesh.data.size),
            .recorder = std::move(recorder),
            .log = log,
@@ -55,15 +59,15 @@ Trainer::Trainer(const Job& job,
 
 Trainer::~Trainer() = default;
 
-void Trainer::Build(bool joins) {
+void Trainer::Build(bool joins, std::span<const StrategyKind> kinds) {
   run_.log.Debug("building the model");
   UseDevice(run_.mesh.device);
   graph_ = StepGraph::Make(run_.job, run_.mesh, run_.log);
-  BuiltStrategy built = BuildStrategy(run_.job, run_.mesh, run_.recorder.get(), joins);
+  BuiltStrategy built =
+      BuildStrategy({run_.job, run_.dims, run_.mesh, run_.recorder.get(), joins}, kinds);
   run_.model = std::move(built.model);
   run_.strategy = std::move(built.strategy);
-  fresh_parameters_ = std::move(built.fresh_parameters);
-  placement_ = std::move(built.placement);
+  notes_ = std::move(built.notes);
   const TrainingConfig& training = run_.job.config.training;
   if (training.precision == Precision::kFp16) {
     scaler_.emplace(
@@ -106,8 +110,7 @@ void Trainer::RunEpoch(int64_t epoch) {
   Loader loader(*run_.job.train, sampler_.Indices(options.ranks), options);
   StepInput input(loader, mover_,
                   run_.job.config.training.gradient_accumulation_steps * run_.ranks.own.size(),
-                  PipelineMicroBatches(
-                      run_.job, ValueOrThrow(ResolveDims(run_.job.config, run_.mesh.world.size))));
+                  PipelineMicroBatches(run_.job, run_.dims));
   while (run_.step < run_.plan.total_steps && !stopped_) {
     const std::vector<Batch> micro_batches = input.Take();
     if (micro_batches.empty()) return;
@@ -190,11 +193,9 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
     recovery_.CheckRanks();
     watch_.BeforeMicroBatch(run_.mesh, checkpoints_.save_seconds());
     const size_t rank = index % own;  // the loader takes them in turn
-    const LogicalRank logical = LogicalRankAt(run_.ranks, static_cast<int64_t>(rank));
-    const uint64_t seed = MicroBatchSeed(run_.job.config, logical, run_.step, index / own);
     if (!in_part) {
       for (StepPart* part : parts_) part->BeforeMicroBatch(step, index);
-      SeedGenerators(run_.mesh.device, seed);
+      SeedGenerators(run_.mesh.device, run_.SeedOf(rank, index / own));
     }
     return WeightedLoss(model, batch, total, result.sums[rank]);
   };
@@ -202,9 +203,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
     run_.NoteProgress();
     in_part = true;
     for (StepPart* each : parts_) each->BeforeMicroBatch(step, index);
-    const uint64_t seed =
-        MicroBatchSeed(run_.job.config, LogicalRankAt(run_.ranks, 0), run_.step, index);
-    SeedGenerators(device, MixSeeds({seed, static_cast<uint64_t>(number)}));
+    SeedGenerators(device, MixSeeds({run_.SeedOf(0, index), static_cast<uint64_t>(number)}));
     const PrecisionScope precision(run_.job.config.training.precision,
                                    scaler_ ? scaler_->scale() : 1);
     return forward();
@@ -241,8 +240,7 @@ bool Trainer::LaunchStep(const Step& step, const Batch& batch, double total, Ste
   run_.NoteProgress();
   // Nothing reaches into a recorded step, so parts and the host's seeds come before all of it.
   for (StepPart* part : parts_) part->BeforeUpdate(step);
-  SeedGenerators(run_.mesh.device, MicroBatchSeed(run_.job.config, LogicalRankAt(run_.ranks, 0),
-                                                  run_.step, /*micro_batch=*/0));
+  SeedGenerators(run_.mesh.device, run_.SeedOf(0, /*micro_batch=*/0));
   const double max_norm = run_.job.config.training.max_grad_norm;
   const auto loss = [&](Model& model, const Batch& recorded, StepSums& sums) {
     return WeightedLoss(model, recorded, total, sums);

@@ -4,15 +4,16 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/log.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/data/batch_mover.h"
 #include "trainer/data/sampler.h"
-#include "trainer/loop/batch_mover.h"
+#include "trainer/job/job.h"
 #include "trainer/loop/between_steps.h"
 #include "trainer/loop/checkpointing.h"
-#include "trainer/loop/job.h"
 #include "trainer/loop/recovery.h"
 #include "trainer/loop/run_state.h"
 #include "trainer/loop/state_hasher.h"
@@ -24,9 +25,9 @@
 #include "trainer/models/model.h"
 #include "trainer/optim/loss_scaler.h"
 #include "trainer/optim/schedule.h"
-#include "trainer/parallel/strategy.h"
 #include "trainer/report/metrics_file.h"
 #include "trainer/report/observer.h"
+#include "trainer/strategies/kinds.h"
 
 namespace ddprun::trainer {
 
@@ -41,8 +42,9 @@ class Trainer {
           const Log& log);
   ~Trainer();
 
-  // Makes or reads the weights and what belongs to them; `joins`: of BuildStrategy. Throws Failure.
-  void Build(bool joins = false);
+  // Makes the model with its weights, and the strategy. `joins` and `kinds` are arguments of
+  // BuildStrategy(). Throws Failure.
+  void Build(bool joins = false, std::span<const StrategyKind> kinds = StrategyKinds());
 
   // Goes on where the run was when the checkpoint was saved, and saves to `place`. All ranks alike,
   // before Fit. Throws Failure where it does not fit; FailureOfAllRanks where that is so on all.
@@ -86,9 +88,7 @@ class Trainer {
 
   // REQUIRES, and Fit too: Build was called.
   Model& model() { return *run_.model; }
-  // On rank 0: parameters that the model folder lacks, drawn afresh; a line for each stage.
-  const std::vector<std::string>& fresh_parameters() const { return fresh_parameters_; }
-  const std::vector<std::string>& placement() const { return placement_; }
+  const BuildNotes& notes() const { return notes_; }
   int64_t step() const { return run_.step; }              // optimizer steps done
   bool stopped() const { return stopped_; }               // before the last step
   bool gave_up_step() const { return watch_.gave_up(); }  // the one after step()
@@ -115,8 +115,7 @@ class Trainer {
   const ScheduleOptions schedule_;
   const BatchMover mover_;
   StepWindow window_;
-  std::vector<std::string> fresh_parameters_;
-  std::vector<std::string> placement_;
+  BuildNotes notes_;
   std::optional<LossScaler> scaler_;  // of float16
   std::optional<StateHasher> hasher_;
   std::vector<StepPart*> parts_ = {&checkpoints_};

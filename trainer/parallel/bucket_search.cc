@@ -6,7 +6,7 @@
 #include <array>
 
 #include "base/check.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 

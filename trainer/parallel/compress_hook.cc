@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "trainer/parallel/comm_hook.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/failure.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 

@@ -1,8 +1,5 @@
 #include "trainer/parallel/mesh.h"
 
-#include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -68,46 +65,6 @@ Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const ParallelD
   mesh.replica = AxisOf(group, "replica", dims.tensor * shard, data / shard);
   mesh.pipeline = AxisOf(group, "pipeline", dims.tensor * data, dims.pipeline);
   return mesh;
-}
-
-at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options) {
-  if (!group.supportsTensorAlloc(options.device().index())) return at::zeros({elements}, options);
-  at::Tensor memory = group.allocateTensor(elements, options);
-  return memory.is_cpu() ? memory : memory.zero_();  // memory of a host group is zeroed already
-}
-
-c10::intrusive_ptr<c10d::Work> BeginAllReduce(c10d::Backend& group,
-                                              const at::Tensor& tensor,
-                                              c10d::ReduceOp::RedOpType operation,
-                                              bool in_background) {
-  c10d::AllreduceOptions options;
-  options.reduceOp = operation;
-  options.asyncOp = in_background;
-  std::vector<at::Tensor> tensors = {tensor};
-  return group.allreduce(tensors, options);
-}
-
-void AllReduceOnHost(c10d::Backend* control,
-                     const at::Tensor& tensor,
-                     c10d::ReduceOp::RedOpType operation) {
-  if (control == nullptr) return;
-  const auto work = BeginAllReduce(*control, tensor, operation, /*in_background=*/false);
-  if (work != nullptr) work->wait();
-}
-
-bool AllRanks(const Mesh& mesh, bool own) {
-  const at::Tensor all = at::full({1}, own ? 1 : 0, at::kInt);
-  AllReduceOnHost(mesh.control.get(), all, c10d::ReduceOp::MIN);
-  return all.item<int>() == 1;
-}
-
-DeviceScalar NormOverModel(const DeviceScalar& squares, const Mesh& mesh) {
-  const at::Tensor& on_device = squares.on_device();
-  const at::Tensor sum = on_device.defined() ? on_device.clone()
-                                             : at::full({}, static_cast<double>(squares),
-                                                        at::dtype(at::kDouble).device(mesh.device));
-  for (const Axis* axis : {&mesh.tensor, &mesh.pipeline}) AllReduceOnHost(axis->group.get(), sum);
-  return DeviceScalar(sum.sqrt());
 }
 
 }  // namespace ddprun::trainer

@@ -71,30 +71,4 @@ struct Mesh {
 // REQUIRES: the sizes divide the group's size.
 Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const ParallelDims& dims);
 
-// Returns a zeroed 1-d tensor. If the group has memory for the device, it reduces this tensor
-// without a copy.
-at::Tensor MakeFlat(c10d::Backend& group, int64_t elements, const at::TensorOptions& options);
-
-// Begins to all-reduce the tensor in place. If the caller waits at once, `in_background` should be
-// false: groups between devices then work in the order of the current stream and return nullptr.
-c10::intrusive_ptr<c10d::Work> BeginAllReduce(
-    c10d::Backend& group,
-    const at::Tensor& tensor,
-    c10d::ReduceOp::RedOpType operation = c10d::ReduceOp::SUM,
-    bool in_background = true);
-
-// All-reduces the tensor in place and waits. Host tensors need the control group. Does nothing if
-// the group is nullptr. Throws Failure.
-void AllReduceOnHost(c10d::Backend* control,
-                     const at::Tensor& tensor,
-                     c10d::ReduceOp::RedOpType operation = c10d::ReduceOp::SUM);
-
-// Returns whether `own` is true on all ranks. A collective of the control group.
-bool AllRanks(const Mesh& mesh, bool own);
-
-// Returns the 2-norm of the gradients of a model that the ranks of the tensor and pipeline axes
-// divide. A collective of both axes. `squares`: the sum of squares that this rank counts; if
-// several ranks have equal gradients, only one counts them.
-DeviceScalar NormOverModel(const DeviceScalar& squares, const Mesh& mesh);
-
 }  // namespace ddprun::trainer

@@ -8,7 +8,7 @@
 #include <map>
 #include <utility>
 
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 

@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "base/failure.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "trainer/parallel/comm_hook.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 

@@ -16,7 +16,7 @@
 
 #include "base/mix_seeds.h"
 #include "trainer/parallel/comm_hook.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "trainer/parallel/gradient_errors.h"
+#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/stopwatch.h"
 
 namespace ddprun::trainer {

@@ -11,6 +11,7 @@
 
 #include "trainer/compute/norm.h"
 #include "trainer/parallel/gradient_errors.h"
+#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/stopwatch.h"
 
 namespace ddprun::trainer {

@@ -13,7 +13,7 @@
 
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/precision.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/vocabulary_loss.h"
 
 namespace ddprun::trainer {

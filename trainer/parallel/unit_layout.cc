@@ -8,6 +8,7 @@
 
 #include "trainer/compute/norm.h"
 #include "trainer/parallel/gradient_buckets.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 

@@ -1,14 +1,19 @@
 #include "trainer/parallel/virtual_ranks.h"
 
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
 
-#include "trainer/parallel/mesh.h"
+#include "base/failure.h"
+#include "trainer/compute/matmul.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
 
@@ -47,6 +52,57 @@ void VirtualRanks::Keep(const std::vector<at::Tensor>& buckets) {
   const RankRange piece{.begin = next_, .end = next_ + 1};
   for (size_t i = 0; i < buckets.size(); ++i) kept_[i].Add(piece, buckets[i]);
   ++next_;
+}
+
+void VirtualRanks::RunStep(size_t micro_batches,
+                           const std::vector<at::Tensor>& buffers,
+                           const std::function<void(size_t micro_batch)>& run,
+                           const std::function<std::vector<at::Tensor>()>& take) {
+  const at::NoGradGuard no_grad;
+  kept_.clear();
+  const auto own = static_cast<size_t>(own_.size());
+  const auto copies = [&] {
+    std::vector<at::Tensor> copied;
+    for (size_t i = 0; own > 1 && i < buffers.size(); ++i) copied.push_back(buffers[i].clone());
+    return copied;
+  };
+  const auto restore = [&](const std::vector<at::Tensor>& values) {
+    for (size_t i = 0; i < values.size(); ++i) buffers[i].copy_(values[i]);
+  };
+  const std::vector<at::Tensor> before = copies();
+  std::vector<at::Tensor> first;
+  for (size_t rank = 0; rank < own; ++rank) {
+    for (size_t i = rank; i < micro_batches; i += own) {
+      const at::AutoGradMode grad(true);
+      run(i);
+    }
+    if (rank == 0) first = copies();
+    if (rank + 1 == own) break;
+    restore(before);
+    Keep(take());
+  }
+  restore(first);
+}
+
+void VirtualRanks::NameSettings(StateVisitor& visitor) const {
+  visitor.Section("virtual_ranks.");
+  const auto name = [&](const char* what, int64_t here) {
+    int64_t saved = here;
+    visitor.Number(what, saved);
+    if (saved == here) return;
+    throw Failure(Error{.code = Code::kStateDoesNotFit,
+                        .title = "STATE DOES NOT FIT",
+                        .where = std::string("virtual_ranks.") + what,
+                        .what = "The run was saved with " + std::to_string(saved) +
+                                "; here it is " + std::to_string(here) +
+                                ", which would give other bits.",
+                        .hint = "Go on with the training.virtual_ranks and training.matmul_engine "
+                                "of the saved run.",
+                        .page = "state-does-not-fit"});
+  };
+  name("count", ranks_);
+  name("threads", at::get_num_threads());
+  name("onednn", CurrentMatmulEngine() == MatmulEngine::kOneDnn ? 1 : 0);
 }
 
 std::function<void()> VirtualRanks::Start(GradientBucket& bucket, c10d::Backend& group) {

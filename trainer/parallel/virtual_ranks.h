@@ -13,6 +13,7 @@
 
 #include "trainer/parallel/comm_hook.h"
 #include "trainer/parallel/rank_tree.h"
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 
@@ -42,17 +43,21 @@ class VirtualRanks final : public CommHook {
   // REQUIRES: processes <= ranks.
   VirtualRanks(int64_t ranks, int process, int processes);
 
-  int64_t ranks() const { return ranks_; }
-  RankRange own() const { return own_; }
-
-  // Forgets the kept gradients.
-  void BeginStep() { kept_.clear(); }
-  // Adds the gradients of the next own virtual rank, by bucket. Call it for each own rank except
-  // the last one, because Start() adds this one.
-  void Keep(const std::vector<at::Tensor>& buckets);
   std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) override;
+  // Runs a step's micro-batches for one own virtual rank after the other: of n own virtual ranks,
+  // number i % n has micro-batch i. All start from the same values of `buffers` (of BatchNorm),
+  // which then keep the values of the first one. `take` returns the gradients of a virtual rank, by
+  // bucket.
+  void RunStep(size_t micro_batches,
+               const std::vector<at::Tensor>& buffers,
+               const std::function<void(size_t micro_batch)>& run,
+               const std::function<std::vector<at::Tensor>()>& take);
+  // Names the settings that decide the bits. Throws Failure if a save has others.
+  void NameSettings(StateVisitor& visitor) const;
 
  private:
+  // Adds the gradients of the next own virtual rank, by bucket; but Start() adds the last one's.
+  void Keep(const std::vector<at::Tensor>& buckets);
   std::function<void()> Exchange(const std::vector<at::Tensor>& sums,
                                  const at::Tensor& flat,
                                  c10d::Backend& group) const;

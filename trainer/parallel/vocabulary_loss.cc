@@ -15,7 +15,7 @@
 #include "trainer/compute/device.h"
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/precision.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/mesh_collectives.h"
 
 // Shapes: N predictions, n of one piece, C width, V vocabulary, v this rank's part of it.
 namespace ddprun::trainer {

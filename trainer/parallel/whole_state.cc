@@ -12,7 +12,7 @@
 #include <sstream>
 
 #include "base/failure.h"
-#include "trainer/parallel/mesh.h"
+#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/state/placement.h"
 
 namespace ddprun::trainer {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/failure.h"
-#include "trainer/loop/device_mesh.h"
+#include "trainer/worker/device_mesh.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -9,9 +9,10 @@
 #include "tests/trainer/device/thrown.h"
 #include "tests/trainer/device/train_on.h"
 #include "tests/trainer/load_state.h"
-#include "trainer/loop/batch_mover.h"
+#include "trainer/data/batch_mover.h"
 #include "trainer/models/generate.h"
 #include "trainer/models/pretrained.h"
+#include "trainer/strategies/single.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -25,10 +25,10 @@
 #include "tests/trainer/models/small_models.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
 #include "trainer/compute/device.h"
-#include "trainer/loop/build_strategy.h"
-#include "trainer/loop/device_mesh.h"
+#include "trainer/job/plan_job.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/models/pretrained.h"
+#include "trainer/worker/device_mesh.h"
 
 namespace ddprun::trainer {
 

@@ -4,7 +4,8 @@
 #include <array>
 
 #include "tests/trainer/device/train_on.h"
-#include "trainer/loop/begin_training.h"
+#include "trainer/job/plan_job.h"
+#include "trainer/worker/begin_training.h"
 
 namespace ddprun::trainer {
 namespace {

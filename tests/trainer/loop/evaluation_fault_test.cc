@@ -13,7 +13,8 @@
 #include "tests/trainer/checkpoint/failing_disk.h"
 #include "tests/trainer/loop/resume_fixture.h"
 #include "trainer/data/data_files.h"
-#include "trainer/loop/rank_zero.h"
+#include "trainer/job/plan_job.h"
+#include "trainer/worker/rank_zero.h"
 
 namespace ddprun::trainer {
 namespace {

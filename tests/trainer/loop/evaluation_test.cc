@@ -10,7 +10,8 @@
 
 #include "tests/trainer/loop/resume_fixture.h"
 #include "trainer/data/random_dataset.h"
-#include "trainer/loop/run_text.h"
+#include "trainer/job/plan_job.h"
+#include "trainer/job/run_text.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -1,4 +1,4 @@
-#include "trainer/loop/export_checkpoint.h"
+#include "trainer/worker/export_checkpoint.h"
 
 #include <ATen/ops/randn.h>
 #include <gmock/gmock.h>

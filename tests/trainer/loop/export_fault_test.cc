@@ -14,8 +14,8 @@
 #include "tests/trainer/checkpoint/failing_disk.h"
 #include "tests/trainer/data/scratch_folder.h"
 #include "trainer/checkpoint/saver.h"
-#include "trainer/loop/export_checkpoint.h"
 #include "trainer/models/pretrained.h"
+#include "trainer/worker/export_checkpoint.h"
 
 namespace ddprun::trainer {
 namespace {

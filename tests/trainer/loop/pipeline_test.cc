@@ -9,8 +9,11 @@
 #include "base/failure.h"
 #include "tests/trainer/loop/small_jobs.h"
 #include "tests/trainer/models/small_models.h"
-#include "trainer/loop/build_pipeline.h"
-#include "trainer/loop/options_of.h"
+#include "trainer/job/options_of.h"
+#include "trainer/job/split_model.h"
+#include "trainer/parallel/mesh_collectives.h"
+#include "trainer/strategies/kinds.h"
+#include "trainer/strategies/single.h"
 
 namespace ddprun::trainer {
 namespace {

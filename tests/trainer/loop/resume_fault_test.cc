@@ -14,7 +14,7 @@
 #include "tests/trainer/data/scratch_folder.h"
 #include "trainer/checkpoint/saver.h"
 #include "trainer/config/read_config.h"
-#include "trainer/loop/resume.h"
+#include "trainer/worker/resume.h"
 
 namespace ddprun::trainer {
 namespace {

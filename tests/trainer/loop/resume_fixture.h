@@ -20,10 +20,10 @@
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/config/read_config.h"
-#include "trainer/loop/build_strategy.h"
-#include "trainer/loop/open_parts.h"
-#include "trainer/loop/resume.h"
+#include "trainer/job/open_job.h"
+#include "trainer/job/plan_job.h"
 #include "trainer/loop/trainer.h"
+#include "trainer/worker/resume.h"
 
 namespace ddprun::trainer {
 

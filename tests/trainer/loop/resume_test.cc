@@ -7,6 +7,7 @@
 
 #include "tests/trainer/loop/resume_fixture.h"
 #include "trainer/checkpoint/saver.h"
+#include "trainer/job/plan_job.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -5,10 +5,12 @@
 #include <ATen/Parallel.h>
 
 #include <map>
+#include <span>
 
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
-#include "trainer/loop/open_parts.h"
+#include "trainer/job/open_model.h"
+#include "trainer/job/plan_job.h"
 #include "trainer/loop/trainer.h"
 
 namespace ddprun::trainer {
@@ -66,10 +68,13 @@ inline Job MakeJob(int64_t batch_size, int64_t accumulation) {
 using Weights = std::map<std::string, at::Tensor>;
 
 // The models are small, and ranks are threads already.
-inline Weights Train(const Job& job, const Mesh& mesh = {}, const Observers* observers = nullptr) {
+inline Weights Train(const Job& job,
+                     const Mesh& mesh = {},
+                     const Observers* observers = nullptr,
+                     std::span<const StrategyKind> kinds = StrategyKinds()) {
   at::set_num_threads(1);
   Trainer trainer(job, PlanFor(job, mesh.data.size), mesh, nullptr, Log::ToStderr({}));
-  trainer.Build();
+  trainer.Build(/*joins=*/false, kinds);
   trainer.Fit(observers);
   Weights weights;
   for (const auto& item : trainer.model().named_parameters()) {

@@ -7,7 +7,7 @@
 #include <random>
 
 #include "tests/trainer/data/scratch_folder.h"
-#include "tests/trainer/parallel/strategy_fixture.h"
+#include "tests/trainer/strategies/strategy_fixture.h"
 #include "trainer/report/compare_runs.h"
 #include "trainer/report/state_hashes.h"
 

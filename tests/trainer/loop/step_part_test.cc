@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/trainer/loop/small_jobs.h"
+#include "trainer/job/plan_job.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -7,6 +7,8 @@
 
 #include "base/failure.h"
 #include "tests/trainer/loop/small_jobs.h"
+#include "trainer/job/open_model.h"
+#include "trainer/job/plan_job.h"
 
 namespace ddprun::trainer {
 namespace {

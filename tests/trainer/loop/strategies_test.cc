@@ -10,7 +10,7 @@
 #include "tests/trainer/loop/resume_fixture.h"
 #include "tests/trainer/loop/small_jobs.h"
 #include "trainer/compute/device.h"
-#include "trainer/loop/options_of.h"
+#include "trainer/job/options_of.h"
 #include "trainer/models/pretrained.h"
 
 namespace ddprun::trainer {

@@ -16,7 +16,7 @@
 
 #include "base/failure.h"
 #include "trainer/config/read_config.h"
-#include "trainer/loop/options_of.h"
+#include "trainer/job/options_of.h"
 #include "trainer/models/generate.h"
 #include "trainer/models/pretrained.h"
 

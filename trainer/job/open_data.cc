@@ -1,0 +1,278 @@
+#include "trainer/job/open_data.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/cpus.h"
+#include "base/failure.h"
+#include "base/text.h"
+#include "base/unnamed_file.h"
+#include "trainer/data/csv_dataset.h"
+#include "trainer/data/data_files.h"
+#include "trainer/data/image_arrays.h"
+#include "trainer/data/image_folder.h"
+#include "trainer/data/pair_dataset.h"
+#include "trainer/data/random_dataset.h"
+#include "trainer/data/text_dataset.h"
+#include "trainer/data/token_dataset.h"
+#include "trainer/job/step_plan.h"
+#include "trainer/plugin/plugin_dataset.h"
+#include "trainer/text/file_stream.h"
+#include "trainer/text/tokenize_files.h"
+#include "trainer/text/tokenizer.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Tokenizes once for all ranks of the node. The ids lie in a file without a name, which the ranks
+// map: they cost no memory that the system could not take back, and go with the last rank.
+std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
+                                       const std::vector<std::string>& files) {
+  const auto tokenizer = LoadTokenizer(data.tokenizer);
+  TokenizeOptions options;
+  options.output = std::filesystem::temp_directory_path();
+  const UniqueFd ids = ValueOrThrow(OpenUnnamedFile(options.output));
+  options.output_fd = ids.get();
+  options.files = files;
+  options.is_rows.assign(options.files.size(), data.format == DataFormat::kJsonLines);
+  if (!data.text_column.empty()) options.json_key = data.text_column;
+  options.separator = tokenizer->special().eos;
+  options.skip_bad_rows = data.on_bad_row == OnBadRow::kSkip;
+  options.bad_row_hint =
+      "Name another key with data.text_column, correct the row, or set data.on_bad_row to "
+      "\"skip\".";
+  options.format = TokenFileFormat::kBare;
+  options.threads = CoreCount();
+  const TokenizeProgress done = TokenizeFiles(*tokenizer, options, [](const auto&) {});
+  const std::string path = "/proc/self/fd/" + std::to_string(ids.get());
+  std::vector<std::string> notes;
+  if (done.bad_rows > 0) {
+    notes.push_back(std::to_string(done.bad_rows) + " rows skipped that cannot be read");
+  }
+  return std::make_unique<TokenDataset>(TokenDatasetOptions{.files = {path},
+                                                            .bytes_per_token = done.bytes_per_token,
+                                                            .sequence_length = data.max_seq_length,
+                                                            .vocab_size = tokenizer->vocab_size(),
+                                                            .notes = std::move(notes)});
+}
+
+// Those of the model that training begins with, if need be, so that its outputs keep their meaning.
+std::vector<std::string> LabelsOf(const Job& job, const Dataset* training) {
+  if (training != nullptr) return training->shape().labels;
+  const auto* bert = std::get_if<BertOptions>(&job.model);
+  return job.config.data.labels.empty() && bert != nullptr ? bert->labels : job.config.data.labels;
+}
+
+std::unique_ptr<Dataset> OpenPairs(const Job& job,
+                                   const std::vector<std::string>& files,
+                                   const Dataset* training) {
+  const DataConfig& data = job.config.data;
+  const std::string& folder =
+      data.tokenizer.empty() ? job.config.model.name_or_path : data.tokenizer;
+  return std::make_unique<PairDataset>(
+      PairDatasetOptions{.files = files,
+                         .columns = {data.text_column, data.text_pair_column, data.label_column},
+                         .labels = LabelsOf(job, training),
+                         .classes = job.config.model.num_labels,
+                         .max_length = data.max_seq_length,
+                         .token_types = data.token_type_ids,
+                         .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip},
+      LoadTokenizer(folder));
+}
+
+// `takes`: of CsvDatasetOptions.
+std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
+                                   const std::vector<std::string>& files,
+                                   const Dataset* training,
+                                   std::function<bool(int64_t row)> takes = nullptr) {
+  const auto* table = static_cast<const CsvDataset*>(training);
+  const CsvDatasetOptions options{.files = files,
+                                  .delimiter = data.delimiter.front(),
+                                  .target = data.label_column,
+                                  .features = data.feature_columns,
+                                  .categorical = data.categorical_columns,
+                                  .max_categories = data.max_categories,
+                                  .target_is_class = data.target_type == TargetType::kClass,
+                                  .labels = data.labels,
+                                  .missing = data.on_missing,
+                                  .standardize = data.standardize,
+                                  .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip,
+                                  .encoding = table != nullptr ? &table->encoding() : nullptr,
+                                  .takes = std::move(takes)};
+  return std::make_unique<CsvDataset>(options);
+}
+
+std::unique_ptr<Dataset> OpenPlugin(const Config& config,
+                                    const std::vector<std::string>& files,
+                                    const Dataset* training) {
+  const DataConfig& data = config.data;
+  const PluginDataOptions options{.json = data.options.text,
+                                  .files = files,
+                                  .validation = training != nullptr,
+                                  .seed = static_cast<uint64_t>(data.data_seed)};
+  const std::string& path = data.plugin.empty() ? config.model.path : data.plugin;
+  return std::make_unique<PluginDataset>(LoadPlugin(path), options);
+}
+
+ImageOptions ImageOptionsOf(const DataConfig& data) {
+  return {.size = data.image_size,
+          .mean = data.image_mean,
+          .std = data.image_std,
+          .random_crop_padding = data.random_crop_padding,
+          .random_flip = data.random_flip,
+          .random_resized_crop = data.random_resized_crop,
+          .seed = static_cast<uint64_t>(data.data_seed)};
+}
+
+IdxClasses IdxClassesOf(const DataConfig& data, const Dataset* training) {
+  if (training == nullptr) return {static_cast<int64_t>(data.labels.size()), data.labels};
+  DataShape shape = training->shape();
+  return {shape.classes, std::move(shape.labels)};
+}
+
+// Ids that the model has no embedding for are found when they are read; of other models that is
+// not known. Tokenizers have their vocabulary to compare instead.
+int64_t VocabularyOf(const Job& job) {
+  const TransformerOptions* model = TransformerIn(job.model);
+  return model == nullptr ? 0 : model->vocab_size;
+}
+
+// `training`: what the validation data must agree with; nullptr for the training data itself.
+std::unique_ptr<Dataset> OpenFiles(const Job& job,
+                                   const std::vector<std::string>& patterns,
+                                   const Dataset* training) {
+  const Config& config = job.config;
+  const DataConfig& data = config.data;
+  // Folders of images are looked through by their data set.
+  const bool folders = data.format == DataFormat::kImageFolder;
+  const std::vector<std::string> files = folders ? patterns : ExpandFiles(patterns);
+  switch (data.format) {
+    case DataFormat::kText:
+      if (data.tokenizer.empty()) {
+        return std::make_unique<TextDataset>(
+            TextDatasetOptions{.files = files, .sequence_length = data.max_seq_length});
+      }
+      return OpenTokenized(data, files);
+    case DataFormat::kJsonLines:
+      return OpenTokenized(data, files);
+    case DataFormat::kTokens:
+      return std::make_unique<TokenDataset>(TokenDatasetOptions{
+          .files = files, .sequence_length = data.max_seq_length, .vocab_size = VocabularyOf(job)});
+    case DataFormat::kTextClassification:
+      return OpenPairs(job, files, training);
+    case DataFormat::kCsv:
+      return OpenTable(data, files, training);
+    case DataFormat::kIdx:
+      return OpenIdx(files, ImageOptionsOf(data), IdxClassesOf(data, training));
+    case DataFormat::kCifar10:
+      return OpenCifar(Cifar::k10, files, ImageOptionsOf(data));
+    case DataFormat::kCifar100:
+      return OpenCifar(Cifar::k100, files, ImageOptionsOf(data));
+    case DataFormat::kImageFolder:
+      return std::make_unique<ImageFolder>(
+          ImageFolderOptions{.patterns = files,
+                             .labels = training != nullptr ? training->shape().labels : data.labels,
+                             .image = ImageOptionsOf(data),
+                             .skip_bad_images = data.on_bad_row == OnBadRow::kSkip});
+    case DataFormat::kPlugin:
+      return OpenPlugin(config, files, training);
+    case DataFormat::kRandom:
+      break;
+  }
+  return std::make_unique<RandomDataset>(
+      RandomDatasetOptions{.num_samples = data.num_samples,
+                           .input_size = data.input_size,
+                           .target_size = data.target_size,
+                           .seed = static_cast<uint64_t>(data.dataset_seed)});
+}
+
+void CheckSameShape(const std::string& files, const DataShape& train, const DataShape& validation) {
+  if (train.input == validation.input) return;
+  throw WrongDataFile(files,
+                      "A sample of the validation data has " + FormatList(validation.input, " x ") +
+                          " values, one of the training data " + FormatList(train.input, " x ") +
+                          ".",
+                      "Take validation data made as the training data was; data.image_size brings "
+                      "the images of folders to one size.");
+}
+
+// At equal distances: files are often sorted by class.
+bool IsSetAside(int64_t sample, int64_t count, int64_t size) {
+  return (sample + 1) * count / size > sample * count / size;
+}
+
+// Read once more for each part: what is measured of the training rows, and which categories there
+// are, no other row has a say in.
+void SetRowsAside(const DataConfig& data, int64_t size, int64_t count, Job& job) {
+  const std::vector<std::string> files = ExpandFiles(data.train_files);
+  job.train =
+      OpenTable(data, files, nullptr, [=](int64_t row) { return !IsSetAside(row, count, size); });
+  job.validation = OpenTable(data, files, job.train.get(),
+                             [=](int64_t row) { return IsSetAside(row, count, size); });
+}
+
+// Text is cut at one place, so that no sentence is in both parts.
+void SetAside(std::unique_ptr<Dataset> whole, int64_t count, Job& job) {
+  const int64_t size = whole->size();
+  if (whole->tokens_per_sample() > 0) {
+    const auto part = [&](int64_t first, int64_t samples) {
+      return std::make_unique<DatasetPart>(*whole, samples,
+                                           [first](int64_t i) { return first + i; });
+    };
+    job.train = part(0, size - count);
+    job.validation = part(size - count, count);
+  } else {
+    std::vector<int64_t> train;
+    std::vector<int64_t> validation;
+    for (int64_t i = 0; i < size; ++i) {
+      (IsSetAside(i, count, size) ? validation : train).push_back(i);
+    }
+    const auto part = [&](std::vector<int64_t> samples) {
+      const auto count_of_part = static_cast<int64_t>(samples.size());
+      return std::make_unique<DatasetPart>(
+          *whole, count_of_part, [places = std::move(samples)](int64_t i) { return places[i]; });
+    };
+    job.train = part(std::move(train));
+    job.validation = part(std::move(validation));
+  }
+  job.wholes.push_back(std::move(whole));
+}
+
+}  // namespace
+
+void OpenData(Job& job, const Attempt& attempt) {
+  const DataConfig& data = job.config.data;
+  std::unique_ptr<Dataset> whole;
+  attempt([&] { whole = OpenFiles(job, data.train_files, nullptr); });
+  if (!data.validation_files.empty()) {
+    attempt([&] {
+      job.validation = OpenFiles(job, data.validation_files, whole.get());
+      if (whole == nullptr) return;
+      CheckSameShape(data.validation_files.front(), whole->shape(), job.validation->shape());
+    });
+  }
+  if (whole == nullptr) return;
+  const int64_t size = whole->size();
+  const int64_t set_aside = ValidationCount(size, data.validation_fraction);
+  if (set_aside == 0) {
+    job.train = std::move(whole);
+  } else if (data.format == DataFormat::kCsv) {
+    whole.reset();
+    if (!attempt([&] { SetRowsAside(data, size, set_aside, job); })) return;
+  } else {
+    SetAside(std::move(whole), set_aside, job);
+  }
+  const Dataset& opened = job.wholes.empty() ? *job.train : *job.wholes.back();
+  job.model_files = opened.ModelFiles();
+  job.data_notes = opened.Notes();
+  // A part of one data set has no notes of its own.
+  if (job.validation != nullptr) {
+    for (const std::string& note : job.validation->Notes()) {
+      job.data_notes.push_back("validation data: " + note);
+    }
+  }
+  if (data.length_grouped) job.train_lengths = job.train->Lengths();
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,56 @@
+#include "trainer/job/open_job.h"
+
+#include "base/failure.h"
+#include "trainer/config/read_config.h"
+#include "trainer/job/estimate_memory.h"
+#include "trainer/job/open_model.h"
+#include "trainer/job/options_of.h"
+#include "trainer/models/pretrained.h"
+#include "trainer/models/torchscript.h"
+#include "trainer/plugin/load_plugin.h"
+
+namespace ddprun::trainer {
+
+void OpenParts(Job& job, const Attempt& attempt) {
+  const bool has_model = attempt([&job] {
+    job.model = OpenModel(job.config);
+    // Once for all ranks, which are forked later.
+    const ModelType type = job.config.model.type;
+    const std::string& path = job.config.model.path;
+    if (type == ModelType::kPlugin) LoadPlugin(path).RequireModel();
+    if (type == ModelType::kTorchScript) job.model_notes = TorchScriptNotes(path);
+  });
+  OpenData(job, attempt);
+  const bool has_data = job.train != nullptr;
+  const bool sized_by_data =
+      job.config.model.type == ModelType::kCnn || job.config.model.type == ModelType::kLinear;
+  if (!has_model || (!has_data && sized_by_data)) return;
+  const bool fits = attempt([&job, has_data] {
+    if (has_data) FitModelToData(job.train->shape(), job.config, job.model);
+    job.shape = MakeModelShape(job.model);
+  });
+  const std::string& weights = job.config.model.name_or_path;
+  if (fits && job.shape != nullptr && !weights.empty()) {
+    attempt([&] { CheckWeights(*job.shape, weights); });
+  }
+  if (has_data) attempt([&job] { job.largest_batch = LargestBatch(job); });
+}
+
+Job OpenJob(const std::string& config_path,
+            const std::vector<std::string>& overrides,
+            const Environment& environment) {
+  Job job;
+  job.config_path = config_path;
+  job.config = ValueOrThrow(ReadConfig(config_path, overrides, environment));
+  // First of all that has to do with LibTorch's random numbers or gradients (OpenCudaModule).
+  const bool named = !job.config.strategy.devices.empty();
+  job.device = ChooseDevice(DeviceAskedFor(job.config), environment,
+                            named ? "strategy.devices" : "run.device");
+  OpenParts(job, [](const auto& part) {
+    part();
+    return true;
+  });
+  return job;
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,23 @@
+// Opens what a config names.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "trainer/job/job.h"
+#include "trainer/job/open_data.h"
+
+namespace ddprun::trainer {
+
+// Opens the model and the data that job.config names, and compares them with each other and with
+// the weights: the parts that do not need one that has failed.
+void OpenParts(Job& job, const Attempt& attempt);
+
+// Reads the config, opens the module of its device, and its data. `overrides`: "section.key=value",
+// as after --set. Throws Failure.
+Job OpenJob(const std::string& config_path,
+            const std::vector<std::string>& overrides,
+            const Environment& environment);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,29 @@
+// Makes models from a job, and exchanges their parts between ranks.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/job/job.h"
+#include "trainer/parallel/mesh.h"
+#include "trainer/strategies/strategy.h"
+
+namespace ddprun::trainer {
+
+// Makes the job's model on `device`. If `owns_weights`, draws or reads its weights, and
+// `fresh_parameters` gets the names that the model folder lacks. Throws Failure.
+std::shared_ptr<Model> BuildModel(const Job& job,
+                                  bool owns_weights,
+                                  c10::Device device,
+                                  std::vector<std::string>* fresh_parameters = nullptr);
+
+// Gives all ranks what they have of a model: `whole` is rank 0's, the others' is not looked at. A
+// collective.
+void HandOutModel(const Model* whole, const Model& part, const Mesh& mesh);
+
+// On rank 0 the whole model, to write it and to try it out, of what all ranks have of it. A
+// collective. Throws Failure.
+std::shared_ptr<Model> GatherModel(const Job& job, Strategy& strategy, const Mesh& mesh);
+
+}  // namespace ddprun::trainer

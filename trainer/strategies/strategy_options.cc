@@ -1,0 +1,70 @@
+#include "trainer/strategies/strategy_options.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "trainer/job/options_of.h"
+#include "trainer/parallel/comm_hook.h"
+#include "trainer/strategies/zero.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+std::shared_ptr<CommHook> CommHookOf(const StrategyConfig& config) {
+  switch (config.comm_hook) {
+    case CommHookType::kNone:
+      break;
+    case CommHookType::kFp16:
+      return MakeCompressHook(at::kHalf);
+    case CommHookType::kBf16:
+      return MakeCompressHook(at::kBFloat16);
+    case CommHookType::kPowerSgd:
+      return MakePowerSgdHook(
+          {.rank = config.power_sgd_rank, .start_step = config.power_sgd_start_step});
+    case CommHookType::kPostLocalSgd:
+      return MakePostLocalSgdHook({.start_step = config.post_local_sgd_start_step});
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+DataParallelOptions DataParallelOptionsOf(const Config& job) {
+  const StrategyConfig& config = job.strategy;
+  DataParallelOptions options{
+      .sync = ModuleSync::OptionsOf({.bucket_cap_mb = config.bucket_cap_mb.number,
+                                     .first_bucket_mb = config.first_bucket_mb,
+                                     .tune_buckets = config.bucket_cap_mb.automatic,
+                                     .overlap = config.overlap,
+                                     .find_unused_parameters = config.find_unused_parameters,
+                                     .static_graph = config.static_graph,
+                                     .check_finite = config.check_finite,
+                                     .broadcast_buffers = config.broadcast_buffers,
+                                     .comm_hook = CommHookOf(config)}),
+      .update_in_backward = config.optimizer_in_backward};
+  options.sync.reducer.keep_order = job.comm.algorithm == AllReduceAlgorithm::kRing;
+  if (config.comm_hook == CommHookType::kPostLocalSgd) {
+    options.averaging = {.period = config.post_local_sgd_period,
+                         .warmup_steps = config.post_local_sgd_start_step};
+  }
+  return options;
+}
+
+std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config,
+                                          std::vector<Shard> shards) {
+  std::vector<ParameterGroup> groups;  // each of one device
+  while (!shards.empty()) {
+    const c10::Device device = shards[0].values.device();
+    const auto rest = std::ranges::stable_partition(
+        shards, [&](const Shard& one) { return one.values.device() == device; });
+    const std::vector<Shard> here(shards.begin(), rest.begin());
+    std::ranges::move(GroupShards(here, config.no_decay, config.weight_decay),
+                      std::back_inserter(groups));
+    shards.erase(shards.begin(), rest.begin());
+  }
+  return MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,20 @@
+// From a config to the options and the optimizer of a strategy.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "trainer/config/config.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/parallel/unit_layout.h"
+#include "trainer/strategies/ddp.h"
+
+namespace ddprun::trainer {
+
+DataParallelOptions DataParallelOptionsOf(const Config& job);
+
+// Makes the optimizer for what a rank updates. `shards` are whole parameters or parts of them, on
+// any devices.
+std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config, std::vector<Shard> shards);
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,96 @@
+#include "trainer/strategies/strategy_parts.h"
+
+#include <utility>
+
+#include "base/failure.h"
+#include "base/last_words.h"
+
+namespace ddprun::trainer {
+
+void RunMicroBatch(const StepInputs& inputs,
+                   size_t micro_batch,
+                   Model& model,
+                   const std::function<void()>& rest) {
+  RunBackward(inputs.step, inputs.loss(model, inputs.micro_batches[micro_batch], micro_batch), {},
+              rest);
+}
+
+void RunBackward(int64_t step,
+                 const at::Tensor& output,
+                 const at::Tensor& gradient,
+                 const std::function<void()>& rest) {
+  try {
+    output.backward(gradient);
+    if (rest) rest();
+  } catch (const Failure&) {
+    throw;  // errors of communication, which runs during backward
+  } catch (const c10::OutOfMemoryError&) {
+    throw;  // CurrentDeviceError() describes these two
+  } catch (const c10::AcceleratorError&) {
+    throw;
+  } catch (...) {
+    throw Failure(Error{
+        .title = "GRADIENTS CANNOT BE COMPUTED",
+        .where = "step " + std::to_string(step),
+        .what = "While backward() went through the model, this was thrown:\n" + ExceptionText(),
+        .hint = "In a model of your own, look for tensors changed in place after they were used, "
+                "for targets of another type than the outputs (integers where floating point "
+                "numbers belong), and for what its own autograd functions throw.",
+        .page = "gradients-cannot-be-computed"});
+  }
+}
+
+bool AddsGradientToSums(const Model& model, const std::string& parameter, const Mesh& mesh) {
+  const StatePlacement placement = model.PlacementOf(parameter);
+  const bool split = !placement.empty() && !placement.front().slice.global_shape.empty();
+  return split || mesh.tensor.rank == 0;
+}
+
+TrainedParameters::TrainedParameters(const Model& model, const Mesh& mesh) {
+  for (const auto& item : model.named_parameters()) {
+    if (!item.value().requires_grad()) continue;
+    all_.push_back(item.value());
+    counted_.push_back(AddsGradientToSums(model, item.key(), mesh));
+  }
+}
+
+std::vector<at::Tensor> TrainedParameters::SelectCounted(std::vector<at::Tensor> gradients) const {
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    if (!counted_[i]) gradients[i].reset();
+  }
+  std::erase_if(gradients, [](const at::Tensor& gradient) { return !gradient.defined(); });
+  return gradients;
+}
+
+void BeginSection(const char* prefix, RankPart part, const Mesh& mesh, StateVisitor& visitor) {
+  if (mesh.tensor.size * mesh.pipeline.size == 1) return visitor.Section(prefix, part);
+  visitor.Section(prefix, part, {.rank = mesh.data.rank, .size = mesh.data.size});
+}
+
+void NameModel(const Model& model,
+               RankPart parameters,
+               RankPart buffers,
+               const Mesh& mesh,
+               StateVisitor& visitor) {
+  BeginSection("model.", parameters, mesh, visitor);
+  for (const auto& item : model.named_parameters()) {
+    visitor.Tensor(item.key(), item.value(), model.PlacementOf(item.key()));
+  }
+  BeginSection("model.", buffers, mesh, visitor);
+  for (const auto& item : model.named_buffers()) visitor.Tensor(item.key(), item.value());
+}
+
+BucketSizesReport BucketSizesOf(const BucketTuning& tuning, int64_t step) {
+  constexpr double kMiB = 1 << 20;
+  BucketSizesReport report{.step = step, .chosen = tuning.chosen};
+  for (const BucketTrial& trial : tuning.trials) {
+    report.trials.push_back(
+        {.bucket_cap_mb = static_cast<double>(trial.limits.cap_bytes) / kMiB,
+         .first_bucket_mb = static_cast<double>(trial.limits.first_bytes) / kMiB,
+         .buckets = trial.buckets,
+         .seconds = trial.seconds});
+  }
+  return report;
+}
+
+}  // namespace ddprun::trainer

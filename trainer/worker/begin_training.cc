@@ -1,0 +1,146 @@
+#include "trainer/worker/begin_training.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/failure.h"
+#include "trainer/checkpoint/commit.h"
+#include "trainer/comm/packed_error.h"
+#include "trainer/config/facts.h"
+#include "trainer/job/run_text.h"
+#include "trainer/parallel/whole_state.h"
+#include "trainer/worker/compute_setup.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Where not all ranks see the folder of the checkpoints: what is saved all the same, a line.
+std::string SaveWithoutSharedFolder(const Job& job,
+                                    const SharedStart& start,
+                                    const FolderView& view,
+                                    Trainer& trainer) {
+  const CheckpointPlace& place = start.place;
+  const std::string own_state = SettingThatMakes({fact::kOwnState}, job.config);
+  if (own_state.empty()) {
+    trainer.SaveTo(place, view.part);
+    return "not all hosts see " + place.folder +
+           ": the ranks beside rank 0 save, and what a run goes on from is sent to the others";
+  }
+  const CheckpointConfig& checkpoint = job.config.checkpoint;
+  const bool saves = checkpoint.save_steps.amount > 0 || !checkpoint.save_best.empty();
+  if (!saves && start.saved.path.empty()) {
+    return "not all hosts see " + place.folder + ", and with " + own_state +
+           " each has a part of the state: nothing is saved, also not where the run is stopped";
+  }
+  throw FailureOfAllRanks(
+      Error{.code = Code::kUsage,
+            .title = "NO SHARED FOLDER",
+            .where = place.folder,
+            .what = "Rank 0 writes checkpoints there, but not all hosts see it. With " + own_state +
+                    " each rank\nhas a part of the state and has to write it there.",
+            .hint = "Name a folder that all hosts share (checkpoint.dir), or save nothing "
+                    "(checkpoint.save_steps 0).",
+            .page = "no-shared-folder"});
+}
+
+SharedStart Share(c10d::Backend* control, const RunStart& start) {
+  return ShareStart(
+      control,
+      {.place = start.place, .saved = start.checkpoint ? SavedRun(*start.checkpoint) : SavedRun()});
+}
+
+// A collective: each rank that sees the checkpoint compares its part of the bytes. Returns what is
+// damaged, the same on all ranks. `opened`: what rank 0 has in `start`. Throws Failure, on all
+// ranks, where one of them cannot read.
+std::optional<Error> Check(const std::string& path,
+                           const std::optional<RankPart>& part,
+                           const RunStart& start,
+                           std::optional<Checkpoint>& opened,
+                           c10d::Backend* control) {
+  std::optional<Error> error;
+  if (!start.checkpoint && part) {
+    auto result = Checkpoint::Open(path, Verify::kSizes);
+    if (result) {
+      opened = *std::move(result);
+    } else {
+      // No damage, because rank 0 has just opened it: this rank does not see all of it yet.
+      error = UnreadableCheckpoint("", 0);
+      error->where = result.error().where;
+      error->what = result.error().what;
+    }
+  }
+  const Checkpoint* const own = start.checkpoint ? &*start.checkpoint : opened ? &*opened : nullptr;
+  if (!error && part && own != nullptr) {
+    if (Status status = own->CheckBytes(*part); !status.ok()) error = std::move(status).error();
+  }
+  std::optional<Error> found;
+  for (const std::string& packed : ExchangeTexts(control, error ? PackError(*error) : "")) {
+    if (packed.empty()) continue;
+    found = UnpackError(packed);
+    if (!IsDamage(*found)) throw FailureOfAllRanks(*found);
+  }
+  return found;
+}
+
+}  // namespace
+
+Log OpenLog(const std::string& name,
+            const Environment& environment,
+            std::shared_ptr<FlightRecorder> recorder,
+            Log::Sink sink) {
+  const auto level = ParseLogLevel(environment.GetOr("LOGLEVEL", ""));
+  Log log({.name = name, .level = level.value_or(LogLevel::kInfo)}, std::move(sink));
+  if (recorder != nullptr) {
+    log.CopyTo(
+        [recorder = std::move(recorder)](std::string_view line) { recorder->NoteLine(line); });
+  }
+  return log;
+}
+
+std::string Build(const Job& job, const Environment& environment, Trainer& trainer, bool joins) {
+  SetUpDevices(job.config.training);
+  trainer.Build(joins);
+  if (!trainer.mesh().device.is_cpu()) return "";
+  return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
+}
+
+std::vector<std::string> GoOn(const Job& job,
+                              const RankInfo& rank,
+                              RunStart& start,
+                              Trainer& trainer) {
+  c10d::Backend* const control = trainer.mesh().control.get();
+  SharedStart shared = Share(control, start);
+  const bool several_nodes = rank.local_world_size != rank.world_size;
+  const FolderView view =
+      several_nodes ? LookAtFolder(shared.place, control)
+                    : FolderView{.part = RankPart{.rank = rank.rank, .size = rank.world_size}};
+  std::vector<std::string> lines;
+  if (view.by_all) {
+    trainer.SaveTo(shared.place, view.part);
+  } else {
+    lines.push_back(SaveWithoutSharedFolder(job, shared, view, trainer));
+  }
+  std::optional<Checkpoint> opened;
+  while (!shared.saved.path.empty()) {
+    const std::optional<Error> damage = Check(shared.saved.path, view.part, start, opened, control);
+    if (!damage) break;
+    if (rank.rank == 0) PassOver(*damage, start);
+    shared = Share(control, start);
+  }
+  if (shared.saved.path.empty()) return lines;
+  const std::vector<std::string> changes = CompareRuns(shared.saved, job, trainer.plan());
+  lines.insert(lines.end(), changes.begin(), changes.end());
+  const std::string engine = KeepEngine(job.config.training, shared.saved.run);
+  if (!engine.empty()) lines.push_back(engine);
+  const Checkpoint* const own = start.checkpoint ? &*start.checkpoint : nullptr;
+  if (!view.by_all) {
+    trainer.RestoreFromRankZero(own);
+  } else {
+    trainer.Restore(own ? *own : *opened);
+  }
+  if (OwesEvaluation(shared.saved.run)) trainer.EvaluateFirst();
+  return lines;
+}
+
+}  // namespace ddprun::trainer

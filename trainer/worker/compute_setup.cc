@@ -1,0 +1,83 @@
+#include "trainer/worker/compute_setup.h"
+
+#include <ATen/Context.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/failure.h"
+#include "trainer/compute/matmul_choice.h"
+#include "trainer/compute/precision.h"
+#include "trainer/job/run_text.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Models below are done with products that LibTorch's default is best at (kSmallProduct).
+constexpr int64_t kSmallModel = 1 << 16;
+
+void CheckOneDnn() {
+  if (HasOneDnn()) return;
+  throw Failure(Error{.code = Code::kUsage,
+                      .title = "NO ONEDNN",
+                      .where = "training.matmul_engine",
+                      .what = "The config asks for \"onednn\", but this LibTorch has no oneDNN "
+                              "that can be reached, or refuses it on this processor (on x86 it "
+                              "wants AVX-512).",
+                      .hint = "Take \"auto\", or the LibTorch that scripts/setup.sh installs.",
+                      .page = "no-onednn"});
+}
+
+std::string Bf16Line() {
+  return HasBf16Instructions() ? "matrix products: bfloat16, by oneDNN"
+                               : "matrix products: bfloat16, which this processor has no "
+                                 "instructions for: float32 is "
+                                 "likely to be faster";
+}
+
+}  // namespace
+
+void SetUpDevices(const TrainingConfig& training) {
+  // cuDNN takes it unless it is told not to.
+  at::globalContext().setAllowTF32CuDNN(training.tf32);
+  at::globalContext().setAllowTF32CuBLAS(training.tf32);
+}
+
+std::string SetUpCompute(const TrainingConfig& training,
+                         int64_t parameters,
+                         const Environment& environment) {
+  if (training.matmul_engine == MatmulSetting::kOneDnn) {
+    CheckOneDnn();
+    UseMatmulEngine(MatmulEngine::kOneDnn);
+  }
+  if (training.precision == Precision::kBf16) return Bf16Line();
+  if (training.precision == Precision::kFp16) {
+    return "matrix products: float16, which is for GPUs: on a CPU it is many times slower";
+  }
+  // Virtual ranks are to have the same bits where another engine is the faster one.
+  if (training.matmul_engine != MatmulSetting::kAuto || training.virtual_ranks > 0) {
+    return std::string("matrix products: ") + MatmulEngineName(CurrentMatmulEngine());
+  }
+  if (parameters < kSmallModel) return "";
+  const EngineChoice choice = ChooseEngine(EngineFile(environment));
+  UseMatmulEngine(choice.engine);
+  return choice.Describe();
+}
+
+std::string KeepEngine(const TrainingConfig& training, const std::string& run) {
+  if (training.matmul_engine != MatmulSetting::kAuto || training.virtual_ranks > 0) return "";
+  const std::string chosen = MatmulEngineName(CurrentMatmulEngine());
+  const std::string kept = ReadRunText(run).value("matmul_engine", chosen);
+  if (kept == chosen) return "";
+  const std::string was = "Matrix products were done by \"" + kept + "\" until here, ";
+  const bool of_onednn = kept == MatmulEngineName(MatmulEngine::kOneDnn);
+  if (of_onednn && !HasOneDnn()) {
+    return was + "which is not to be had here: from here on \"" + chosen +
+           "\" does them, with other last digits.";
+  }
+  UseMatmulEngine(of_onednn ? MatmulEngine::kOneDnn : MatmulEngine::kDefault);
+  return was + "and are from here on, for the same bits; by itself \"auto\" takes \"" + chosen +
+         "\" here. training.matmul_engine changes it.";
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,157 @@
+#include "trainer/worker/export_checkpoint.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "base/failure.h"
+#include "base/owned_folder.h"
+#include "trainer/config/read_config.h"
+#include "trainer/job/job.h"
+#include "trainer/job/open_job.h"
+#include "trainer/job/run_text.h"
+#include "trainer/models/pretrained.h"
+#include "trainer/state/torch_file.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+constexpr std::string_view kModel = "model.";
+
+Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment) {
+  const nlohmann::json run = ReadRunText(checkpoint.run());
+  if (!run.contains("config")) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "NO CONFIG IN THE CHECKPOINT",
+                        .where = checkpoint.path(),
+                        .what = "\"" + checkpoint.path() +
+                                "\" does not say which model it is of: it was "
+                                "not saved by ddp-trainer.",
+                        .hint = "Export it to a file of tensors: --to=weights.safetensors.",
+                        .page = "no-config-in-the-checkpoint"});
+  }
+  const std::string here = std::filesystem::current_path().string();
+  return ValueOrThrow(ReadConfigText({.label = checkpoint.path(), .text = run["config"].dump()}, {},
+                                     {environment, here, here}));
+}
+
+// Under the names that are wanted, in the order of the checkpoint.
+std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
+  std::vector<LazyTensor> tensors;
+  const auto add = [&](const std::string& name, const CheckpointTensor& tensor) {
+    const bool is_model = name.starts_with(kModel);
+    if (what == Exported::kModel && !is_model) return;
+    tensors.push_back({.name = what == Exported::kAll ? name : name.substr(kModel.size()),
+                       .dtype = tensor.dtype,
+                       .shape = tensor.shape,
+                       .read = [&checkpoint, name] { return checkpoint.Read(name); }});
+  };
+  for (const auto& [name, tensor] : checkpoint.tensors()) add(name, tensor);
+  for (const auto& [name, owner] : checkpoint.aliases()) {
+    const size_t before = tensors.size();
+    add(name, checkpoint.tensors().at(owner));
+    if (tensors.size() == before) continue;
+    tensors.back().same_as = what == Exported::kAll ? owner : owner.substr(kModel.size());
+  }
+  return tensors;
+}
+
+// The head of a model whose head is its embedding: no checkpoint names it, and state dicts of
+// PyTorch and transformers do, as the same storage.
+void AddTiedHead(const Checkpoint& checkpoint, std::vector<LazyTensor>& tensors) {
+  const nlohmann::json run = ReadRunText(checkpoint.run());
+  const TiedHead names =
+      TiedHeadOf(run.value(nlohmann::json::json_pointer("/config/model/type"), ""));
+  const auto find = [&](std::string_view name) {
+    return std::ranges::find(tensors, name, &LazyTensor::name);
+  };
+  if (find(names.embedding) == tensors.end() || find(names.head) != tensors.end()) return;
+  LazyTensor tied = *find(names.embedding);
+  tied.name = names.head;
+  if (tied.same_as.empty()) tied.same_as = names.embedding;
+  tensors.push_back(std::move(tied));
+}
+
+// What the model has under a name. Ranks that train apart have one each, equal where they save but
+// for buffers: rank 0's counts.
+at::Tensor ReadModel(const Checkpoint& checkpoint, const std::string& name, int64_t dimensions) {
+  const at::Tensor stored = checkpoint.Read(std::string(kModel) + name);
+  return stored.dim() == dimensions + 1 ? stored[0] : stored;
+}
+
+void LoadModel(const Checkpoint& checkpoint, Model& model) {
+  const at::NoGradGuard no_grad;
+  for (auto& item : model.State()) {
+    item.value().copy_(ReadModel(checkpoint, item.key(), item.value().dim()));
+  }
+}
+
+}  // namespace
+
+std::optional<Error> ExportFolder(const Checkpoint& checkpoint,
+                                  const std::string& folder,
+                                  const Environment& environment) {
+  ThrowIfError(CheckOnlyOwnEntries(folder, IsListed));
+  Job job;
+  job.config_path = checkpoint.path();
+  job.config = ConfigOf(checkpoint, environment);
+  const ModelConfig& model = job.config.model;
+  std::optional<Error> missing;
+  OpenParts(job, [&missing](const auto& part) {
+    try {
+      part();
+      return true;
+    } catch (const Failure& failure) {
+      if (!missing) missing = failure.error();
+      return false;
+    }
+  });
+  const bool own_code = model.type == ModelType::kPlugin || model.type == ModelType::kTorchScript;
+  if (job.shape == nullptr && (!own_code || missing)) throw Failure(*std::move(missing));
+  SaveOptions options{.tokenizer = job.config.data.tokenizer, .files = job.model_files};
+  if (std::filesystem::is_directory(model.name_or_path)) options.source = model.name_or_path;
+  if (job.train != nullptr) options.labels = job.train->shape().labels;
+  if (job.shape == nullptr) {
+    const auto whole = MakeModel(job.model);
+    LoadModel(checkpoint, *whole);
+    SavePretrained(*whole, folder, options);
+    return missing;
+  }
+  options.read = [&checkpoint, shapes = job.shape->State()](const std::string& name) {
+    return ReadModel(checkpoint, name, shapes[name].dim());
+  };
+  SavePretrained(*job.shape, folder, options);
+  return missing;
+}
+
+void ExportTorchFile(const Checkpoint& checkpoint, const std::string& path, Exported what) {
+  std::map<std::string, PickledValue> numbers;
+  if (what == Exported::kAll) {
+    numbers.insert(checkpoint.numbers().begin(), checkpoint.numbers().end());
+  }
+  std::vector<LazyTensor> tensors = TensorsOf(checkpoint, what);
+  if (what == Exported::kModel) AddTiedHead(checkpoint, tensors);
+  WriteTorchFile(path, tensors, numbers);
+}
+
+void ExportSafetensors(const Checkpoint& checkpoint, const std::string& path, Exported what) {
+  std::map<std::string, std::string> metadata = {{"format", "pt"}};
+  std::vector<LazyTensor> tensors = TensorsOf(checkpoint, what);
+  std::erase_if(tensors, [&](const LazyTensor& tensor) {
+    if (!tensor.same_as.empty()) metadata["alias." + tensor.name] = tensor.same_as;
+    return !tensor.same_as.empty();
+  });
+  for (const auto& [name, number] : checkpoint.numbers()) {
+    if (what == Exported::kAll) metadata[name] = std::to_string(number);
+  }
+  WriteSafetensors(path, std::move(tensors), metadata);
+}
+
+}  // namespace ddprun::trainer

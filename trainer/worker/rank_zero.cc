@@ -1,0 +1,344 @@
+#include "trainer/worker/rank_zero.h"
+
+#include <ATen/Parallel.h>
+
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "base/failure.h"
+#include "base/flight_notes.h"
+#include "base/last_words.h"
+#include "base/shell_text.h"
+#include "base/text.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
+#include "trainer/config/config_warnings.h"
+#include "trainer/config/library_defaults.h"
+#include "trainer/config/parallel_dims.h"
+#include "trainer/config/slot.h"
+#include "trainer/job/estimate_memory.h"
+#include "trainer/job/plan_job.h"
+#include "trainer/models/pretrained.h"
+#include "trainer/report/format.h"
+#include "trainer/report/metrics_file.h"
+#include "trainer/report/resume_note.h"
+#include "trainer/report/run_folder.h"
+#include "trainer/report/state_hashes.h"
+#include "trainer/report/terminal.h"
+#include "trainer/report/time_ledger.h"
+#include "trainer/worker/begin_training.h"
+#include "trainer/worker/sample_text.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+RunHeader HeaderOf(const Job& job,
+                   const RankInfo& rank,
+                   const Environment& environment,
+                   const RunFolder& folder,
+                   const Trainer& trainer,
+                   int64_t parameters) {
+  RunHeader header;
+  header.run_name = folder.name;
+  header.config_hash = folder.config_hash;
+  header.world_size = rank.world_size;
+  // Nodes may have different numbers of ranks; other launchers than ddprun and torchrun, which
+  // say how many nodes there are, make them alike.
+  const int alike = rank.world_size / rank.local_world_size;
+  header.nodes = static_cast<int>(ValueOrThrow(
+      environment.GetInt("GROUP_WORLD_SIZE", alike, 1, std::numeric_limits<int>::max())));
+  header.local_world_size = rank.local_world_size;
+  header.strategy = Word(TypeFor(job.config, rank.world_size));
+  header.parameters = parameters;
+  header.facts = {{"device", trainer.mesh().device.str()},
+                  {"threads", std::to_string(at::get_num_threads())}};
+  const int64_t virtual_ranks = job.config.training.virtual_ranks;
+  if (virtual_ranks > 0) header.facts.push_back({"virtual_ranks", std::to_string(virtual_ranks)});
+  return header;
+}
+
+std::string Announcement(const Job& job,
+                         const RankInfo& rank,
+                         const RunHeader& header,
+                         const Trainer& trainer) {
+  const int64_t virtual_ranks = job.config.training.virtual_ranks;
+  return "run " + header.run_name + ": " + std::to_string(header.parameters) + " parameters, " +
+         std::to_string(job.train->size()) + " samples, " + std::to_string(header.world_size) +
+         (header.world_size == 1 ? " rank" : " ranks") + " x " +
+         std::to_string(at::get_num_threads()) +
+         (at::get_num_threads() == 1 ? " thread" : " threads") +
+         (virtual_ranks > 0 ? ", " + std::to_string(virtual_ranks) + " virtual ranks" : "") +
+         ", batch " + std::to_string(trainer.plan().step_samples) + ", " +
+         std::to_string(trainer.plan().total_steps) + " steps, " +
+         MemoryText(EstimateMemory(job, rank.world_size, rank.local_world_size));
+}
+
+std::string FreshText(const Job& job, const Trainer& trainer) {
+  return "fresh weights, not in " + job.config.model.name_or_path + ": " +
+         FormatList(trainer.notes().fresh_parameters);
+}
+
+Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer, Error cause) {
+  std::string hint =
+      "They are lost; the metrics that were written are kept. Make room or let the folder be "
+      "written\nto, or give another one (run.output_dir), and train again.";
+  const std::string checkpoint = CheckpointPath(start.place.folder, trainer.step());
+  if (std::filesystem::exists(checkpoint)) {
+    hint = "They are not lost: " + checkpoint + " has them.\n";
+    if (!job.config.checkpoint.save_only_model) {
+      hint += "Make room or let the folder be written to, and start again with run.resume \"" +
+              start.folder.path + "\":\nno step is done again. Or take";
+    } else {
+      hint += "Take";
+    }
+    hint += " them from there: ddp-trainer checkpoint export " + QuoteForShell(checkpoint) +
+            " --to=FOLDER";
+  }
+  const auto bytes = static_cast<double>(StateBytes(trainer.model()));
+  return Failure(Error{.title = "WEIGHTS NOT SAVED",
+                       .where = cause.where,
+                       .what = "Training has ended, but its weights, " + ByteText(bytes) +
+                               ", could not be saved:\n" + cause.what,
+                       .hint = std::move(hint),
+                       .page = "weights-not-saved"});
+}
+
+// Which step was the best, where that was asked for. A checkpoint has a score if no step before it
+// was better.
+std::string BestText(const Job& job, const RunStart& start) {
+  const std::string& score = job.config.checkpoint.save_best;
+  const Result<std::vector<StoredCheckpoint>> all = ListCheckpoints(start.place.folder);
+  if (!all) return "which step was the best is not known: " + all.error().what;
+  std::optional<StoredCheckpoint> best;
+  for (const StoredCheckpoint& stored : *all) {
+    if (stored.score) best = stored;
+  }
+  if (!best) return "no step has a " + score + " (checkpoint.save_best): nothing was evaluated";
+  return "the best " + score + ", " + LossText(*best->score) + ", was that of step " +
+         std::to_string(best->step) + "; its weights: ddp-trainer checkpoint export " +
+         QuoteForShell(best->path) + " --to=FOLDER";
+}
+
+// What rank 0 leaves behind when training has ended.
+void Finish(const Job& job, const RunStart& start, Trainer& trainer, const Observers& observers) {
+  const RunFolder& folder = start.folder;
+  if (job.config.checkpoint.save_at_end) {
+    const std::string path = folder.path + "/model";
+    const ModelConfig& model = job.config.model;
+    // A weights file by itself has no companions.
+    const bool folder_given = std::filesystem::is_directory(model.name_or_path);
+    std::string aside;
+    try {
+      aside = SavePretrained(trainer.model(), path,
+                             {.source = folder_given ? model.name_or_path : "",
+                              .tokenizer = job.config.data.tokenizer,
+                              .labels = job.train->shape().labels,
+                              .files = job.model_files});
+    } catch (const Failure& failure) {
+      Error cause = failure.error();
+      cause.where = path;
+      throw WeightsNotSaved(job, start, trainer, std::move(cause));
+    }
+    const bool names_best = !job.config.checkpoint.save_best.empty();
+    observers.Note("weights: " + path + "/model.safetensors" +
+                   (names_best ? ", of the last step, " + std::to_string(trainer.step()) : ""));
+    if (names_best) observers.Note(BestText(job, start));
+    if (!aside.empty()) {
+      observers.Note("the model folder of before has files that ddprun did not write: it is " +
+                     aside + " now");
+    }
+  }
+  auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());
+  if (job.config.evaluation.sample_length > 0 && language_model != nullptr) {
+    observers.Note("sample:\n" + SampleText(*language_model, job.config));
+  }
+  observers.Note("run folder: " + folder.path);
+}
+
+std::string MetricsPath(const std::string& run) {
+  return run + "/metrics.jsonl";
+}
+
+// With as many processes as now: with others a step may have other samples. "" where checkpoints
+// have the model alone, since no run continues from such a one.
+std::string ResumeCommand(const Job& job, const RunHeader& header, const RunFolder& folder) {
+  if (job.config.checkpoint.save_only_model) return "";
+  std::string command = "ddprun ";
+  if (header.nodes > 1) command += "--nnodes=" + std::to_string(header.nodes) + " ";
+  if (header.local_world_size > 1) {
+    command += "--nproc_per_node=" + std::to_string(header.local_world_size) + " ";
+  }
+  return command + "--resume " + QuoteForShell(folder.path);
+}
+
+std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
+  return "stopped after step " + std::to_string(trainer.step()) + " of " +
+         std::to_string(trainer.plan().total_steps) +
+         (trainer.gave_up_step() ? ", the next one would not have ended in time" : "") + ": " +
+         TextOf(stop.reason());
+}
+
+// Whether the run has a checkpoint, of its own or of another run, from which the command continues.
+bool CanGoOn(const std::string& command, const RunStart& start) {
+  if (command.empty()) return false;
+  if (start.checkpoint) return true;
+  const auto stored = ListCheckpoints(start.place.folder);
+  return stored && !stored->empty();
+}
+
+void AddGoOnNote(const RunStart& start,
+                 const Environment& environment,
+                 int local_rank,
+                 const std::string& command,
+                 Observers& observers) {
+  if (command.empty()) return;
+  observers.Add(std::make_unique<ResumeNote>(command, CanGoOn(command, start),
+                                             [environment, local_rank](std::string_view left) {
+                                               NoteResumeCommand(environment, local_rank, left);
+                                             }));
+}
+
+Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Observers& observers) {
+  return observers.Add(std::make_unique<Terminal>(TerminalOptions{
+      .bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = MetricsPath(folder.path)}));
+}
+
+// From here on the run's files are written. `goes_on` is the argument of MetricsFile.
+void AddFiles(const ReportConfig& config,
+              const RunStart& start,
+              Observer& terminal,
+              Observers& observers,
+              bool goes_on = false) {
+  const RunFolder& folder = start.folder;
+  const std::string metrics = MetricsPath(folder.path);
+  observers.Add(std::make_unique<TimeLedger>(metrics, terminal, goes_on, start.idle_seconds));
+  observers.Add(std::make_unique<MetricsFile>(metrics, terminal, goes_on));
+  if (config.state_hashes) {
+    const std::string path = folder.path + "/" + kStateHashesName;
+    observers.Add(std::make_unique<StateHashFile>(path, terminal));
+  }
+}
+
+// From where the trainer stands to the end of the run, and what it leaves behind. `prepare` comes
+// first: what it throws is told, too. `to_go_on`: a command.
+void TrainToTheEnd(const Job& job,
+                   const RunStart& start,
+                   const StopRequest& stop,
+                   const std::string& to_go_on,
+                   Trainer& trainer,
+                   const Observers& observers,
+                   const std::function<void()>& prepare) {
+  try {
+    prepare();
+    // A rank 0 that has taken another's place after the last step has the weights to write.
+    const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
+    trainer.Fit(&observers);
+    if (trainer.stopped()) {
+      observers.Note(StoppedText(trainer, stop) + (CanGoOn(to_go_on, start)
+                                                       ? "; to go on: " + to_go_on
+                                                       : "; it has no checkpoint to go on from"));
+    }
+    if (done) observers.Note("nothing to do: the run has done all of its steps");
+    // A run that was killed between its last step and here has no weights yet.
+    if (!trainer.stopped() && !(done && std::filesystem::exists(start.folder.path + "/model"))) {
+      Finish(job, start, trainer, observers);
+    }
+  } catch (...) {
+    const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
+    if (start.begun && CanGoOn(to_go_on, start)) observers.Note("to go on: " + to_go_on);
+    observers.Notify(&Observer::OnEnd, end);
+    throw;
+  }
+  const char* const reason = trainer.stopped() ? "stopped" : "finished";
+  observers.Notify(&Observer::OnEnd, RunEnd{.reason = reason, .step = trainer.step()});
+}
+
+}  // namespace
+
+void GoOnAsRankZero(const Job& job,
+                    const RankInfo& rank,
+                    const Environment& environment,
+                    const StopRequest& stop,
+                    Trainer& trainer) {
+  Build(job, environment, trainer, /*joins=*/true);
+  trainer.JoinAsReplacement();
+  const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
+                       .place = trainer.place(),
+                       .begun = true};
+  const WrittenSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
+  Observers observers;
+  Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
+  AddFiles(job.config.report, start, terminal, observers, /*continues_file=*/true);
+  const int64_t parameters = ParameterCount(trainer.model());
+  const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
+  const std::string to_go_on = ResumeCommand(job, header, start.folder);
+  AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
+  observers.Notify(&Observer::OnBegin, header);
+  TrainToTheEnd(job, start, stop, to_go_on, trainer, observers,
+                [&] { trainer.ReportMissed(told, observers); });
+}
+
+void TrainAsRankZero(const Job& job,
+                     const RankInfo& rank,
+                     const Environment& environment,
+                     const std::shared_ptr<FlightRecorder>& recorder,
+                     const StopRequest& stop,
+                     Trainer& trainer) {
+  // What is to come is said before the weights, which may take long. Only a model of the user's own
+  // has to be there to be counted.
+  std::string compute;
+  if (job.shape == nullptr) compute = Build(job, environment, trainer);
+  const int64_t parameters = ParameterCount(job.shape ? *job.shape : trainer.model());
+  RunStart start = ChooseRunStart(job.config, environment, ReportTime::Now().unix_seconds);
+  RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
+  Observers observers;
+  Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
+  observers.Note(Announcement(job, rank, header, trainer));
+  const Log log = OpenLog("", environment, recorder, [&observers](std::string_view line) {
+    observers.Note(line.substr(0, line.size() - 1));
+  });
+  for (const std::string& note : job.model_notes) log.Info("model: " + note);
+  for (const std::string& note : job.data_notes) log.Info("data: " + note);
+  const std::string unlike = UnlikePyTorch(job.config);
+  if (!unlike.empty() && !start.checkpoint) log.Info(unlike);
+  for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
+  const std::string to_go_on = ResumeCommand(job, header, start.folder);
+  const auto begin = [&] {
+    if (start.begun) return;
+    BeginRun(start, job.config, environment);
+    if (start.checkpoint) header.resumed_step = start.checkpoint->step();
+    AddFiles(job.config.report, start, terminal, observers);
+    AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
+    observers.Notify(&Observer::OnBegin, header);
+  };
+  try {
+    // What a run goes on from may be refused, and then nothing is changed.
+    if (start.folder.made && !start.checkpoint) begin();
+    TrainToTheEnd(job, start, stop, to_go_on, trainer, observers, [&] {
+      if (job.shape != nullptr) compute = Build(job, environment, trainer);
+      if (!compute.empty()) log.Info(compute);
+      for (const std::string& line : trainer.notes().stages) log.Info(line);
+      // A checkpoint has them all.
+      if (!trainer.notes().fresh_parameters.empty() && !start.checkpoint) {
+        log.Info(FreshText(job, trainer));
+      }
+      const std::vector<std::string> changes = GoOn(job, rank, start, trainer);
+      begin();
+      for (const std::string& note : start.notes) log.Warning(note);
+      for (const std::string& change : changes) log.Warning(change);
+      if (start.checkpoint) {
+        observers.Note("going on after step " + std::to_string(trainer.step()) + ": " +
+                       start.checkpoint->path());
+      } else if (IsRestart(environment)) {
+        observers.Note("no checkpoint yet: training begins again at step 1");
+      }
+    });
+  } catch (...) {
+    if (!start.begun) WithdrawRunFolder(start.folder);
+    throw;
+  }
+}
+
+}  // namespace ddprun::trainer

@@ -1,0 +1,348 @@
+#include "trainer/worker/resume.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <iterator>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
+#include "trainer/config/config_text.h"
+#include "trainer/config/keys.h"
+#include "trainer/job/run_text.h"
+#include "trainer/job/step_plan.h"
+#include "trainer/loop/checkpointing.h"
+#include "trainer/parallel/whole_state.h"
+#include "trainer/report/checkpoint_owner.h"
+#include "trainer/report/metrics_file.h"
+#include "trainer/report/state_hashes.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::string RandomWord() {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::random_device random;
+  std::string word;
+  for (int i = 0; i < 16; ++i) word += kDigits[random() % kDigits.size()];
+  return word;
+}
+
+bool IsAbove0(const Environment& environment, const char* variable) {
+  return ValueOrThrow(environment.GetInt(variable, 0, 0, 1 << 30)) > 0;
+}
+
+struct JobNames {
+  std::vector<std::string> all;        // that this run's folder is marked with
+  std::vector<std::string> restarted;  // those under which the job may have a folder already
+};
+
+// Several launchers can start a job again, each with a name of its own for it.
+JobNames NamesOfJob(const Config& config, const Environment& environment) {
+  JobNames names;
+  const auto add = [&](const std::string& name, bool restarted) {
+    names.all.push_back(name);
+    if (restarted) names.restarted.push_back(name);
+  };
+  if (const auto id = environment.Get("DDPRUN_JOB_ID")) {
+    add("ddprun " + *id, IsRestart(environment));
+  }
+  const std::string elastic = environment.GetOr("TORCHELASTIC_RUN_ID", "none");
+  if (elastic != "none") add("elastic " + elastic, IsRestart(environment));
+  if (const auto id = environment.Get("SLURM_JOB_ID")) {
+    // One allocation may train several configs.
+    add("slurm " + environment.GetOr("SLURM_CLUSTER_NAME", "") + " " + *id + " " +
+            ConfigHash(WriteResolvedConfig(config)),
+        IsAbove0(environment, "SLURM_RESTART_COUNT"));
+  }
+  return names;
+}
+
+Failure NoCheckpoint(const std::string& path, std::string what) {
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "NO CHECKPOINT",
+                       .where = path,
+                       .what = std::move(what),
+                       .hint = "Name a run folder with checkpoints, or one of its checkpoints "
+                               "(step-N), with run.resume.",
+                       .page = "no-checkpoint"});
+}
+
+// The newest before `before`; or the one that the run began from.
+void TakeNewest(int64_t before, RunStart& start) {
+  NewestCheckpoint newest =
+      ValueOrThrow(OpenNewest(start.folder.checkpoints, Verify::kSizes, before));
+  for (const Error& error : newest.skipped) {
+    start.notes.push_back("passing over " + error.where + ": " + error.what);
+  }
+  start.checkpoint = std::move(newest.checkpoint);
+  if (!start.checkpoint && !start.folder.origin.empty()) {
+    start.checkpoint = ValueOrThrow(Checkpoint::Open(start.folder.origin, Verify::kSizes));
+  }
+  if (!start.checkpoint && !start.wanted.empty()) {
+    std::string what = "This run has no checkpoint from which it could resume.";
+    for (const std::string& note : start.notes) what += "\n" + note;
+    throw NoCheckpoint(start.wanted, std::move(what));
+  }
+}
+
+class Chooser {
+ public:
+  Chooser(const Config& config, const Environment& environment)
+      : config_(config), jobs_(NamesOfJob(config, environment)) {}
+
+  RunStart Choose() const {
+    if (config_.run.resume == "never") return {};
+    const std::string own = ValueOrThrow(FindRunFolder(config_, jobs_.restarted));
+    if (!own.empty()) return TakeUp(own);
+    if (ResumesPath(config_)) return FromPath(config_.run.resume);
+    const std::string named = config_.run.resume == "auto" ? NewestOfName() : "";
+    return named.empty() ? RunStart() : TakeUp(named);
+  }
+
+ private:
+  // Of the runs of this name the one that has saved last: the first may have been killed before it
+  // had saved anything. "" where none has.
+  std::string NewestOfName() const {
+    std::string newest;
+    fs::file_time_type newest_time = fs::file_time_type::min();
+    for (const std::string& run : ValueOrThrow(RunFoldersOfName(config_))) {
+      const std::string folder = CheckpointFolderOf(run, config_.checkpoint.dir);
+      for (const StoredCheckpoint& stored : ValueOrThrow(ListCheckpoints(folder))) {
+        std::error_code error;
+        const fs::file_time_type time = fs::last_write_time(stored.path, error);
+        if (error || time < newest_time) continue;
+        newest_time = time;
+        newest = run;
+      }
+    }
+    return newest;
+  }
+
+  RunStart TakeUp(const std::string& path, const std::string& wanted = "") const {
+    RunStart start{.folder = ValueOrThrow(OpenRunFolder(path, config_)), .wanted = wanted};
+    TakeNewest(INT64_MAX, start);
+    return start;
+  }
+
+  // A run folder is gone on in; from a checkpoint a new run begins, so that nothing that came after
+  // it is lost.
+  RunStart FromPath(const std::string& path) const {
+    if (!fs::exists(path)) throw NoCheckpoint(path, "There is no such folder.");
+    if (fs::exists(path + "/" + kResolvedConfig)) return TakeUp(path, path);
+    return {.checkpoint = ValueOrThrow(Checkpoint::Open(path, Verify::kSizes)), .wanted = path};
+  }
+
+  const Config& config_;
+  const JobNames jobs_;
+};
+
+// Of the run that saved a checkpoint; "" where nobody knows.
+std::string RunOf(const Checkpoint& checkpoint) {
+  const fs::path folder = fs::absolute(checkpoint.path() + "/").parent_path().parent_path();
+  const Result<std::optional<CheckpointOwner>> owner = OwnerOf(folder.string());
+  return owner && *owner ? (*owner)->run_folder : folder.parent_path().string();
+}
+
+// Keys that a run may change and be the same run.
+bool IsFree(const Key& key) {
+  constexpr std::array<std::string_view, 4> kSections = {"comm", "checkpoint", "evaluation",
+                                                         "report"};
+  constexpr std::array<std::string_view, 16> kKeys = {
+      "run.name", "run.output_dir", "run.max_time", "run.resume", "run.device", "run.recovery",
+      "data.dataloader_num_workers", "data.dataloader_prefetch_factor",
+      // Judged together, by the samples of a step.
+      "training.per_device_train_batch_size", "training.gradient_accumulation_steps",
+      "training.per_device_eval_batch_size", "training.gradient_checkpointing",
+      "training.stop_on_bad_loss", "strategy.bucket_cap_mb", "strategy.first_bucket_mb",
+      "strategy.overlap"};
+  return std::ranges::find(kSections, key.section) != kSections.end() ||
+         std::ranges::find(kKeys, key.Path()) != kKeys.end();
+}
+
+std::vector<std::string> ChangedKeys(const json& before, const json& now) {
+  std::vector<std::string> lines;
+  for (const Key& key : AllKeys()) {
+    const json::json_pointer place =
+        json::json_pointer() / std::string(key.section) / std::string(key.name);
+    if (IsFree(key) || !before.contains(place) || before[place] == now[place]) continue;
+    lines.push_back(key.Path() + " was " + before[place].dump() + " until here, and is " +
+                    now[place].dump() + " from here on.");
+  }
+  return lines;
+}
+
+}  // namespace
+
+bool IsRestart(const Environment& environment) {
+  return IsAbove0(environment, "TORCHELASTIC_RESTART_COUNT") ||
+         IsAbove0(environment, "DDPRUN_ROUND");
+}
+
+RunStart FindRunStart(const Config& config, const Environment& environment) {
+  return Chooser(config, environment).Choose();
+}
+
+RunStart ChooseRunStart(const Config& config, const Environment& environment, double unix_seconds) {
+  RunStart start = FindRunStart(config, environment);
+  if (start.folder.path.empty()) {
+    const std::string origin = start.checkpoint ? start.checkpoint->path() : "";
+    start.folder = ValueOrThrow(MakeRunFolder(config, unix_seconds, origin));
+  }
+  start.place = {
+      .run = start.folder.path, .folder = start.folder.checkpoints, .attempt = RandomWord()};
+  start.unix_seconds = unix_seconds;
+  return start;
+}
+
+void PassOver(const Error& damage, RunStart& start) {
+  const Checkpoint& damaged = *start.checkpoint;
+  const bool own = damaged.path() != start.folder.origin && !start.folder.made;
+  if (!own) throw Failure(damage);  // there is none before it
+  start.notes.push_back("passing over " + damage.where + ": " + damage.what);
+  TakeNewest(damaged.step(), start);
+}
+
+void BeginRun(RunStart& start, const Config& config, const Environment& environment) {
+  const int64_t step = start.checkpoint ? start.checkpoint->step() : 0;
+  const std::string metrics = start.folder.path + "/metrics.jsonl";
+  start.begun = true;
+  ThrowIfError(KeepRunFolder(start.folder, config, NamesOfJob(config, environment).all));
+  if (!start.folder.made) {
+    const double last = LastWriteTime(metrics);
+    if (last > 0 && !IsRestart(environment)) start.idle_seconds = start.unix_seconds - last;
+    ThrowIfError(PrepareCheckpointFolder(start.place.folder, step));
+  } else if (start.checkpoint) {
+    const std::string before = RunOf(*start.checkpoint) + "/metrics.jsonl";
+    std::error_code error;
+    if (fs::exists(before, error)) fs::copy_file(before, metrics, error);
+    if (error) throw Failure(CannotWrite(metrics, error.value()));
+  }
+  const bool evaluation_due = start.checkpoint && OwesEvaluation(start.checkpoint->run());
+  ThrowIfError(CutMetrics(metrics, step, evaluation_due));
+  ThrowIfError(CutMetrics(start.folder.path + "/" + kStateHashesName, step));
+}
+
+RunFolder TakeOverRun(const std::string& path,
+                      const Config& config,
+                      const Environment& environment) {
+  RunFolder folder = ValueOrThrow(OpenRunFolder(path, config));
+  ThrowIfError(KeepRunFolder(folder, config, NamesOfJob(config, environment).all));
+  return folder;
+}
+
+SavedRun::SavedRun(const Checkpoint& checkpoint)
+    : path(checkpoint.path()),
+      run(checkpoint.run()),
+      model_only(std::ranges::all_of(checkpoint.tensors(), [](const auto& tensor) {
+        return tensor.first.starts_with("model.");
+      })) {}
+
+SharedStart ShareStart(c10d::Backend* control, const SharedStart& own) {
+  const auto shared = [&](const std::string& text) { return ExchangeTexts(control, text)[0]; };
+  SharedStart start;
+  start.place = {.run = shared(own.place.run),
+                 .folder = shared(own.place.folder),
+                 .attempt = shared(own.place.attempt)};
+  start.saved.path = shared(own.saved.path);
+  start.saved.run = shared(own.saved.run);
+  start.saved.model_only = !shared(own.saved.model_only ? "1" : "").empty();
+  return start;
+}
+
+FolderView LookAtFolder(const CheckpointPlace& place, c10d::Backend* control) {
+  const std::string token = place.folder + "/seen-" + place.attempt;
+  std::error_code error;
+  const auto see = [&] { return fs::exists(token, error); };
+  if (control->getRank() == 0) {
+    fs::create_directories(place.folder, error);
+    (void)WriteFileAtomically(token, "", Durability::kUnsynced);
+  }
+  ExchangeTexts(control, "");  // it is there, or will not be
+  // File systems between hosts may show it late.
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (!see() && control->getRank() > 0 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  std::vector<std::string> seen = ExchangeTexts(control, see() ? "1" : "");
+  if (control->getRank() == 0) fs::remove(token, error);
+  if (seen[0].empty()) seen.assign(seen.size(), "1");
+  const auto count = [&](auto end) { return std::count(seen.begin(), end, "1"); };
+  const auto own = seen.begin() + control->getRank();
+  FolderView view{.by_all = count(seen.end()) == std::ssize(seen), .part = std::nullopt};
+  if (!own->empty()) view.part = RankPart{.rank = count(own), .size = count(seen.end())};
+  return view;
+}
+
+std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, const StepPlan& plan) {
+  const auto refuse = [&](std::string what, std::string hint) {
+    return FailureOfAllRanks(Error{.code = Code::kUsage,
+                                   .title = "CANNOT GO ON FROM THIS CHECKPOINT",
+                                   .where = saved.path,
+                                   .what = std::move(what),
+                                   .hint = std::move(hint),
+                                   .page = "cannot-resume"});
+  };
+  if (saved.model_only) {
+    throw refuse("It holds the model alone, not what a run needs to go on.",
+                 "It was saved with checkpoint.save_only_model.");
+  }
+  const json run = ReadRunText(saved.run);
+  if (!run.contains("config")) return {};
+  const json now = json::parse(WriteResolvedConfig(job.config));
+  std::vector<std::string> changed = ChangedKeys(run["config"], now);
+  const int64_t samples = run.value("step_samples", plan.step_samples);
+  const int64_t ranks = run.value("world_size", plan.data_ranks);
+  if (samples != plan.step_samples) {
+    const auto of_ranks = [](int64_t count) {
+      return std::to_string(count) + (count == 1 ? " rank" : " ranks");
+    };
+    const std::string what = "A step of the saved run took " + std::to_string(samples) +
+                             " samples on " + of_ranks(ranks) + "; here it takes " +
+                             std::to_string(plan.step_samples) + " on " +
+                             of_ranks(plan.data_ranks) + ".";
+    if (job.config.run.max_steps <= 0) {
+      throw refuse(what + " The steps of an epoch would be counted twice or left out.",
+                   "Keep ranks x training.per_device_train_batch_size x "
+                   "training.gradient_accumulation_steps,\nor say with run.max_steps where the run "
+                   "ends.");
+    }
+    changed.push_back(what);
+  }
+  const auto total = [&](int64_t count) {
+    return ShareOf(ShareOptions(job.config, job.train->size(), {.count = count})).total;
+  };
+  // Samples of the whole batches of an epoch.
+  const auto in_batches = [&](int64_t step_samples, int64_t count, int64_t accumulation) {
+    const int64_t batch = std::max<int64_t>(1, step_samples / (count * accumulation));
+    return total(count) / count / batch * batch * count;
+  };
+  const int64_t accumulation = job.config.training.gradient_accumulation_steps;
+  const json::json_pointer before("/training/gradient_accumulation_steps");
+  const int64_t taken = in_batches(plan.step_samples, plan.data_ranks, accumulation);
+  const bool pads_nothing =
+      job.config.data.dataloader_drop_last && taken <= job.train->size() &&
+      taken == in_batches(samples, ranks, run["config"].value(before, accumulation));
+  const bool by_rank = job.config.data.sample_order == SampleOrder::kTorch;
+  if (by_rank && !pads_nothing && total(ranks) != total(plan.data_ranks)) {
+    throw refuse("Its " + std::to_string(ranks) + " ranks padded an epoch to " +
+                     std::to_string(total(ranks)) + " samples, " + std::to_string(plan.data_ranks) +
+                     " make it " + std::to_string(total(plan.data_ranks)) +
+                     ": steps would have other samples.",
+                 "Start as many ranks, or set data.sample_order \"world_size_independent\".");
+  }
+  return changed;
+}
+
+}  // namespace ddprun::trainer

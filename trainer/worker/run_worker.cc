@@ -1,0 +1,156 @@
+#include "trainer/worker/run_worker.h"
+
+#include <ATen/Parallel.h>
+
+#include <cstdio>
+
+#include "base/failure.h"
+#include "base/flight_notes.h"
+#include "base/flight_recorder.h"
+#include "base/last_words.h"
+#include "base/log.h"
+#include "base/stop_signals.h"
+#include "trainer/comm/bootstrap.h"
+#include "trainer/compute/block_cache.h"
+#include "trainer/config/facts.h"
+#include "trainer/config/parallel_dims.h"
+#include "trainer/job/estimate_memory.h"
+#include "trainer/job/options_of.h"
+#include "trainer/job/plan_job.h"
+#include "trainer/job/step_plan.h"
+#include "trainer/loop/trainer.h"
+#include "trainer/worker/begin_training.h"
+#include "trainer/worker/device_mesh.h"
+#include "trainer/worker/rank_zero.h"
+#include "trainer/worker/stop_request.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// The number that the launcher gives: LibTorch has read the variable when it was loaded, which
+// for a worker forked from the template was before the launcher said it. Virtual ranks have one
+// each, however many processes there are: sums of several threads have other bits.
+void SetThreads(const TrainingConfig& training, const Environment& environment) {
+  if (training.virtual_ranks > 0) return at::set_num_threads(1);
+  const int64_t threads = ValueOrThrow(environment.GetInt("OMP_NUM_THREADS", 0, 1, 4096));
+  if (threads > 0) at::set_num_threads(static_cast<int>(threads));
+}
+
+Mesh MeetOthers(const Job& job,
+                const RankInfo& rank,
+                const Environment& environment,
+                std::shared_ptr<FlightRecorder> recorder,
+                const Log& log) {
+  const auto timeout = std::chrono::seconds(job.config.comm.init_timeout_seconds);
+  const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, rank.world_size));
+  Mesh mesh;
+  if (!dims.devices.empty()) {
+    PutOnNamedDevices(DevicesOf(job.config.strategy), "strategy.devices", job.device, mesh);
+    return mesh;
+  }
+  if (dims.needs_group()) {
+    auto group = InitProcessGroup(environment, timeout, std::move(recorder));
+    group->SetAllReduceAlgorithm(job.config.comm.algorithm);
+    mesh = MakeMesh(group, dims);
+  }
+  // Others recover from no rank but one on the CPU, and are in the middle of training.
+  if (FirstGeneration(environment) > 0) return mesh;
+  const std::string& device = job.config.run.device;
+  if (device.find(':') != std::string::npos) {
+    PutOnNamedDevices({c10::Device(device)}, "run.device", job.device, mesh);
+    return mesh;
+  }
+  const std::string note = PutOnDevices(device, job.device, rank, environment, timeout, mesh);
+  if (!note.empty() && rank.rank == 0) log.Warning(note);
+  return mesh;
+}
+
+// What the launcher does with a rank that was killed, where it may be replaced, is its own affair:
+// FlightRecorder::SetRecoveryGeneration tells it.
+bool RecoversFromPeers(const Config& config,
+                       const RankInfo& rank,
+                       const Environment& environment,
+                       const Log& log) {
+  const auto restarts = environment.GetInt("TORCHELASTIC_MAX_RESTARTS", 0, 0, 1 << 30);
+  if (rank.world_size == 1 || config.run.recovery == "none" || !restarts || *restarts == 0) {
+    return false;
+  }
+  std::string obstacle = ObstacleTo("run.recovery", config);
+  if (rank.local_world_size != rank.world_size) obstacle = "several nodes";
+  if (!obstacle.empty()) log.Debug("no recovery without a restart", {{"because_of", obstacle}});
+  return obstacle.empty();
+}
+
+int Train(const Job& job,
+          const StepPlan& plan,
+          const RankInfo& rank,
+          const Environment& environment,
+          const std::shared_ptr<FlightRecorder>& recorder,
+          const StopRequest& stop,
+          const Mesh& mesh,
+          const Log& log) {
+  const bool joins = FirstGeneration(environment) > 0;
+  Trainer trainer(job, plan, mesh, recorder, log);
+  if (recorder != nullptr && RecoversFromPeers(job.config, rank, environment, log)) {
+    trainer.ReplaceLostRanks();
+  }
+  trainer.StopWithin([&stop] { return stop.grace(); });
+  trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
+  try {
+    if (rank.rank == 0 && joins) {
+      GoOnAsRankZero(job, rank, environment, stop, trainer);
+    } else if (rank.rank == 0) {
+      TrainAsRankZero(job, rank, environment, recorder, stop, trainer);
+    } else {
+      Build(job, environment, trainer, joins);
+      RunStart of_rank_zero;
+      joins ? trainer.JoinAsReplacement() : void(GoOn(job, rank, of_rank_zero, trainer));
+      trainer.Fit(nullptr);
+    }
+  } catch (const FailureOfAllRanks& failure) {
+    const int status = ReportFailure(failure.error(), environment, rank.rank == 0);
+    // The launcher stops the others when the first one ends: not before rank 0 has said it.
+    trainer.WaitForAllRanks();
+    return status;
+  }
+  return trainer.stopped() ? StopStatus(stop.reason()) : 0;
+}
+
+}  // namespace
+
+int RunWorker(const Job& job, const Environment& environment) {
+  // Outlives the report of a failure: ending a group between devices may wait for other ranks.
+  Mesh mesh;
+  try {
+    NoteStopSignals(environment);
+    const StopRequest stop(job.config.run, environment);
+    SetThreads(job.config.training, environment);
+    CacheTensorMemory();
+    const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
+    NameInStacks("rank " + std::to_string(rank.rank));
+    const StepPlan plan = PlanFor(job, rank.world_size);
+    const bool joins = FirstGeneration(environment) > 0;
+    if (!joins) CheckNeeds(job, rank);  // of all ranks, and the others have what they need
+    const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
+    const Log log =
+        OpenLog("rank " + std::to_string(rank.rank), environment, recorder,
+                [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); });
+    log.Debug("meeting the other ranks", {{"world_size", std::to_string(rank.world_size)}});
+    mesh = MeetOthers(job, rank, environment, recorder, log);
+    if (mesh.device.is_cuda()) {
+      NoteGpu(environment, rank.local_rank, job.device.module->bus_id(mesh.device.index()));
+    }
+    const int status = Train(job, plan, rank, environment, recorder, stop, mesh, log);
+    mesh.ShutDown();
+    return status;
+  } catch (...) {
+    const Error error = CurrentDeviceError([&job, &environment] {
+      const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
+      return MemoryText(EstimateMemory(job, rank.world_size, rank.local_world_size));
+    });
+    return ReportFailure(error, environment);
+  }
+}
+
+}  // namespace ddprun::trainer
