@@ -13,6 +13,7 @@
 #include "base/failure.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/job/model_part.h"
+#include "trainer/job/step_plan.h"
 #include "trainer/report/format.h"
 
 namespace ddprun::trainer {
@@ -25,7 +26,6 @@ namespace fs = std::filesystem;
 constexpr double kKeptBlocks = 1.4;
 // The same where gradients come to lie between blocks that are computed twice.
 constexpr double kKeptWhenRecomputing = 2.0;
-constexpr double kTolerance = 0.2;  // of the estimate
 constexpr int64_t kTextsLookedAt = 64;
 
 struct Lengths {
@@ -257,7 +257,7 @@ void CheckMemory(const Job& job, const RankInfo& rank) {
   const MemoryEstimate estimate = EstimateMemory(job, rank.world_size, rank.local_world_size);
   const auto limit = ReadMemoryLimit();
   const double needed = MemoryOfNode(job, rank);
-  if (!limit || needed * (1 - kTolerance) < static_cast<double>(limit->bytes)) return;
+  if (!limit || needed * (1 - kEstimateTolerance) < static_cast<double>(limit->bytes)) return;
   throw Failure(Error{
       .code = Code::kUsage,
       .title = "NOT ENOUGH MEMORY",

@@ -10,6 +10,9 @@
 
 namespace ddprun::trainer {
 
+// The need of memory may differ from its estimate by this share.
+inline constexpr double kEstimateTolerance = 0.2;
+
 // Bytes of one rank.
 struct MemoryEstimate {
   // Measured: of a rank without a model, with its part of what the ranks share.

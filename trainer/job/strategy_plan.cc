@@ -17,8 +17,6 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr double kTolerance = 0.2;  // of the estimate of memory
-
 // What each of `ranks` sends to sum up so many bytes over all of them.
 double SentToSum(double bytes, double ranks) {
   return 2 * (ranks - 1) / ranks * bytes;
@@ -161,8 +159,8 @@ std::vector<std::string> KeysOf(const Choice& choice, const StrategyConfig& conf
 Fit FitOf(double needed, const std::optional<MemoryLimit>& limit) {
   if (!limit) return Fit::kPerhaps;
   const auto there = static_cast<double>(limit->bytes);
-  if (needed * (1 + kTolerance) <= there) return Fit::kYes;
-  return needed * (1 - kTolerance) < there ? Fit::kPerhaps : Fit::kNo;
+  if (needed * (1 + kEstimateTolerance) <= there) return Fit::kYes;
+  return needed * (1 - kEstimateTolerance) < there ? Fit::kPerhaps : Fit::kNo;
 }
 
 std::optional<size_t> FirstThat(const std::vector<PlannedStrategy>& strategies, Fit fit) {

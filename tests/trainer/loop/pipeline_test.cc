@@ -12,7 +12,7 @@
 #include "trainer/job/options_of.h"
 #include "trainer/job/split_model.h"
 #include "trainer/parallel/mesh_collectives.h"
-#include "trainer/strategies/kinds.h"
+#include "trainer/strategies/build_pipeline.h"
 #include "trainer/strategies/single.h"
 
 namespace ddprun::trainer {
@@ -163,12 +163,12 @@ Learnt OverRanks(Job& job, int stages, int ranks, int64_t micro_batches) {
   job.config.strategy.pipeline_parallel_size = stages;
   const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, ranks));
   std::vector<Learnt> found(static_cast<size_t>(ranks));
-  std::vector<BuiltStrategy> whole(static_cast<size_t>(ranks));
-  for (BuiltStrategy& built : whole) built.model = FreshModel(job);
+  std::vector<std::shared_ptr<Model>> whole(static_cast<size_t>(ranks));
+  for (std::shared_ptr<Model>& model : whole) model = FreshModel(job);
   WithGroup(ranks, [&](const auto& group, int rank) {
     at::set_num_threads(1);
     const Mesh mesh = MakeMesh(group, dims);
-    const BuiltStrategy built = BuildPipeline(job, dims, mesh, nullptr, std::move(whole[rank]));
+    const BuiltStrategy built = BuildPipeline({job, dims, mesh}, std::move(whole[rank]));
     found[rank] = TrainBy(job, built, mesh, micro_batches);
   });
   Learnt& all = found[0];
@@ -231,9 +231,8 @@ TEST_P(PipelineTest, OverDevicesEqualsSingle) {
   job.config.strategy.devices = {"cpu", "cpu", "cpu"};
   for (const auto type : {StrategyType::kModelParallel, StrategyType::kPipeline}) {
     job.config.strategy.type = type;
-    BuiltStrategy built{.model = FreshModel(job), .strategy = {}};
-    built =
-        BuildPipeline(job, ValueOrThrow(ResolveDims(job.config, 1)), {}, nullptr, std::move(built));
+    const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, 1));
+    const BuiltStrategy built = BuildPipeline({job, dims, Mesh()}, FreshModel(job));
     ExpectEqual(TrainBy(job, built, {}, 3), expected, 1e-10);
   }
 }
@@ -258,12 +257,12 @@ TEST(Pipeline, ARankHasItsStageAlone) {
   Job job = PipelineJob("gpt");
   job.config.strategy.layers_per_stage = {1, 2};
   std::vector<std::vector<std::string>> names(2);
-  std::vector<BuiltStrategy> whole(2);
-  for (BuiltStrategy& built : whole) built.model = FreshModel(job);
+  std::vector<std::shared_ptr<Model>> whole(2);
+  for (std::shared_ptr<Model>& model : whole) model = FreshModel(job);
   WithGroup(2, [&](const auto& group, int rank) {
     const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, 2));
     const Mesh mesh = MakeMesh(group, dims);
-    const BuiltStrategy built = BuildPipeline(job, dims, mesh, nullptr, std::move(whole[rank]));
+    const BuiltStrategy built = BuildPipeline({job, dims, mesh}, std::move(whole[rank]));
     for (const auto& item : built.model->named_parameters()) {
       const std::string& name = item.key();
       if (!name.starts_with("transformer.h.")) names[rank].push_back(name);

@@ -15,7 +15,6 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using Kind = OptimizerType;
 using TensorList = std::vector<at::Tensor>;
 
 constexpr int kStateRanks = 2;
@@ -173,11 +172,11 @@ TEST_P(StrategyState, NeedsEachOfItsItems) {
 INSTANTIATE_TEST_SUITE_P(
     Variants,
     StrategyState,
-    testing::Values(StateCase{"Momentum", {.kind = Kind::kSgd, .momentum = 0.9}},
-                    StateCase{"Adam", {.kind = Kind::kAdam}},
-                    StateCase{"AdamW", {.kind = Kind::kAdamW}},
-                    StateCase{"PowerSgd", {.kind = Kind::kSgd, .momentum = 0.9}, true},
-                    StateCase{"PostLocalSgd", {.kind = Kind::kAdamW}, false, true}),
+    testing::Values(StateCase{"Momentum", {.kind = OptimizerType::kSgd, .momentum = 0.9}},
+                    StateCase{"Adam", {.kind = OptimizerType::kAdam}},
+                    StateCase{"AdamW", {.kind = OptimizerType::kAdamW}},
+                    StateCase{"PowerSgd", {.kind = OptimizerType::kSgd, .momentum = 0.9}, true},
+                    StateCase{"PostLocalSgd", {.kind = OptimizerType::kAdamW}, false, true}),
     [](const auto& test) { return test.param.name; });
 
 // A strategy on its own whose parameters have gradients of ones.
