@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "base/unique_fd.h"
 
 namespace ddprun {
@@ -140,8 +141,9 @@ void RemoveLeft(const std::string& folder) {
 
 bool IsListed(const std::string& folder, const std::string& name) {
   if (name == kListName) return true;
-  std::ifstream file(folder + "/" + kListName);
-  const json list = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto text = ReadFile(folder + "/" + kListName);
+  if (!text.has_value() || !*text) return false;
+  const json list = json::parse(**text, nullptr, /*allow_exceptions=*/false);
   return list.is_object() && list.contains(name) && list[name] == FactsOf(folder + "/" + name);
 }
 
@@ -187,8 +189,9 @@ Result<std::string> PublishFolder(const std::string& written,
                                   const std::string& folder,
                                   IsOwnEntry is_own) {
   std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(written, error)) {
-    DDPRUN_TRY(SyncFile(entry.path().string()));
+  fs::directory_iterator entry(written, error);
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    DDPRUN_TRY(SyncFile(entry->path().string()));
   }
   if (error) return CannotWrite(written, error.value());
   struct stat status = {};
@@ -273,7 +276,11 @@ Result<std::string> AtomicFolder::Finish() {
   if (std::remove(mark.c_str()) != 0 && errno != ENOENT) return CannotWrite(mark, errno);
   DDPRUN_ASSIGN(const std::vector<std::string> names, EntriesOf(path_));
   json list;
-  for (const std::string& name : names) list[name] = FactsOf(path_ + "/" + name);
+  for (const std::string& name : names) {
+    const json facts = FactsOf(path_ + "/" + name);
+    if (facts.is_null()) return CannotWrite(path_ + "/" + name, errno);
+    list[name] = facts;
+  }
   // File names may have any bytes, but JSON only UTF-8.
   DDPRUN_TRY(WriteFileAtomically(path_ + "/" + kListName,
                                  list.dump(2, ' ', false, json::error_handler_t::replace) + "\n",

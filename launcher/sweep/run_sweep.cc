@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "launcher/sweep/sweep_plan.h"
 #include "launcher/sweep/sweep_run.h"
 #include "launcher/sweep/sweep_table.h"
@@ -20,20 +19,22 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kOutputDir = "run.output_dir=";
 constexpr std::string_view kNameOverride = "run.name=";
+constexpr std::string_view kLastColumns = "seconds,status,folder";
 
+// Returns "" if there is no file, or none that can be read.
 std::string ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  auto text = ReadFile(path);
+  return text.has_value() && *text ? **std::move(text) : "";
 }
 
 // `tables` is a path without suffix. Returns whether there are no such tables, or a sweep's tables.
+// A file that cannot be read is not a sweep's.
 bool IsOurs(const std::string& tables) {
-  const std::string csv = ReadText(tables + ".csv");
-  const std::string html = ReadText(tables + ".html");
-  return (csv.empty() || csv.substr(0, csv.find("\r\n")).ends_with("seconds,status,folder")) &&
-         (html.empty() || html.find("<title>Sweep of ") != std::string::npos);
+  const auto csv = ReadFile(tables + ".csv");
+  const auto html = ReadFile(tables + ".html");
+  if (!csv.has_value() || !html.has_value()) return false;
+  return (!*csv || csv->value().substr(0, csv->value().find("\r\n")).ends_with(kLastColumns)) &&
+         (!*html || html->value().find("<title>Sweep of ") != std::string::npos);
 }
 
 // Returns a free name, because the trainer does not write into a folder that exists.

@@ -1,9 +1,9 @@
 #include "trainer/models/folder_config.h"
 
 #include <cmath>
-#include <fstream>
 #include <utility>
 
+#include "base/read_file.h"
 #include "trainer/models/pretrained.h"
 
 namespace ddprun::trainer {
@@ -12,8 +12,8 @@ FolderConfig::FolderConfig(const std::string& folder) : FolderConfig(folder, kCo
 
 FolderConfig::FolderConfig(const std::string& folder, const char* name)
     : path_(std::filesystem::path(folder) / name) {
-  std::ifstream file(path_, std::ios::binary);
-  if (!file) {
+  const auto text = ReadFile(path_.string());
+  if (!text.has_value() || !*text) {
     // A run folder contains the model in a subfolder.
     const std::filesystem::path model = std::filesystem::path(folder) / "model";
     std::error_code ignored;
@@ -23,7 +23,7 @@ FolderConfig::FolderConfig(const std::string& folder, const char* name)
                       ? " The folder is that of a run; its model is in \"" + model.string() + "\"."
                       : ""));
   }
-  json_ = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  json_ = nlohmann::json::parse(**text, nullptr, /*allow_exceptions=*/false);
   if (!json_.is_object()) throw Broken("\"" + path_.string() + "\" is no JSON object.");
 }
 

@@ -1,7 +1,6 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -11,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/owned_folder.h"
+#include "base/read_file.h"
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/state/safetensors.h"
@@ -45,10 +45,8 @@ std::optional<std::string> ReadText(const fs::path& folder, const char* name) {
   const fs::path path = folder / name;
   std::error_code error;
   if (folder.empty() || !fs::is_regular_file(path, error)) return std::nullopt;
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) return std::nullopt;
-  return text;
+  auto text = ReadFile(path.string());
+  return text.has_value() ? *std::move(text) : std::nullopt;
 }
 
 using LazyTensors = std::vector<LazyTensor>;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 #include <utility>
@@ -11,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/read_file.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/state/safetensors.h"
 #include "trainer/state/torch_file.h"
@@ -47,8 +47,8 @@ bool IsFileName(const std::string& name) {
 
 // Returns the shard of each tensor, in the order of names.
 std::map<std::string, std::string> ReadWeightMap(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  const json index = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const auto text = ValueOrThrow(ReadFile(path));
+  const json index = json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     throw BrokenIndex(path, "has no weight_map");
   }

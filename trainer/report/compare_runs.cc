@@ -1,13 +1,14 @@
 #include "trainer/report/compare_runs.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <string_view>
 
 #include <nlohmann/json.hpp>
 
+#include "base/read_file.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/report/state_hashes.h"
 
@@ -20,8 +21,8 @@ constexpr const char* kOwnKeys[] = {"run.name", "run.output_dir"};
 
 Result<std::map<std::string, std::string>> ReadKeys(const std::string& run) {
   const std::string path = run + "/" + kResolvedConfig;
-  std::ifstream file(path, std::ios::binary);
-  const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadFile(path));
+  const auto config = nlohmann::json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
   if (!config.is_object()) {
     return Error{.code = Code::kUsage,
                  .title = "NO RUN FOLDER",

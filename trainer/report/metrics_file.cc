@@ -81,8 +81,11 @@ Result<WrittenSteps> CutLastLine(const std::string& path) {
   if (size < 0) return CannotWrite(path, errno);
   const off_t begin = std::max<off_t>(size - kTailBytes, 0);
   std::string end(static_cast<size_t>(size - begin), '\0');
-  end.resize(
-      static_cast<size_t>(std::max<ssize_t>(::pread(fd.get(), end.data(), end.size(), begin), 0)));
+  // Bytes that were not read would be lost.
+  const ssize_t found = ::pread(fd.get(), end.data(), end.size(), begin);
+  if (std::cmp_not_equal(found, end.size())) {
+    return MetricsUnreadable(path, found < 0 ? errno : EIO);
+  }
   end.resize(end.rfind('\n') + 1);  // 0 if there is none
   if (::ftruncate(fd.get(), begin + static_cast<off_t>(end.size())) != 0) {
     return CannotWrite(path, errno);

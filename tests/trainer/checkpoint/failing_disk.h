@@ -25,7 +25,7 @@ class FailingDisk final : public FileWatcher {
   int Before(FileCall& call) override {
     const bool opens_to_read =
         call.kind == FileCall::Kind::kOpen && (call.flags & (O_WRONLY | O_CREAT)) == 0;
-    if (!reads_ && (opens_to_read || call.kind == FileCall::Kind::kRead)) return 0;
+    if (!reads_ && (opens_to_read || call.changes_nothing())) return 0;
     const int number = calls_++;
     if (number < fault_.from || number >= fault_.from + fault_.count) return 0;
     if (fault_.error_number != 0) return fault_.error_number;

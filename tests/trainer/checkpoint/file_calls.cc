@@ -1,6 +1,11 @@
 #include "tests/trainer/checkpoint/file_calls.h"
 
+#include <dirent.h>
+#include <dlfcn.h>
 #include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -92,6 +97,13 @@ ssize_t read(int fd, void* bytes, size_t size) {
       [&](const FileCall& call) { return ::syscall(SYS_read, fd, bytes, call.bytes.size()); });
 }
 
+ssize_t pread(int fd, void* bytes, size_t size, off_t from) {
+  return Watched({Kind::kRead, PathIfWatched(fd), {}, {static_cast<char*>(bytes), size}},
+                 [&](const FileCall& call) {
+                   return ::syscall(SYS_pread64, fd, bytes, call.bytes.size(), from);
+                 });
+}
+
 ssize_t write(int fd, const void* bytes, size_t size) {
   return Watched({Kind::kWrite, PathIfWatched(fd), {}, {static_cast<const char*>(bytes), size}},
                  [&](const FileCall& call) {
@@ -103,6 +115,53 @@ int fsync(int fd) {
   // No test cuts the power; a disk that really syncs takes most of the time.
   return static_cast<int>(
       Watched({Kind::kSync, PathIfWatched(fd)}, [](const FileCall&) { return 0L; }));
+}
+
+int ftruncate(int fd, off_t size) noexcept {
+  return static_cast<int>(Watched({Kind::kTruncate, PathIfWatched(fd)}, [&](const FileCall&) {
+    return ::syscall(SYS_ftruncate, fd, size);
+  }));
+}
+
+int flock(int fd, int operation) noexcept {
+  return static_cast<int>(Watched({Kind::kLock, PathIfWatched(fd)}, [&](const FileCall&) {
+    return ::syscall(SYS_flock, fd, operation);
+  }));
+}
+
+int stat(const char* path, struct stat* found) noexcept {
+  return static_cast<int>(Watched({Kind::kLook, path}, [&](const FileCall&) {
+    return ::syscall(SYS_newfstatat, AT_FDCWD, path, found, 0);
+  }));
+}
+
+int lstat(const char* path, struct stat* found) noexcept {
+  return static_cast<int>(Watched({Kind::kLook, path}, [&](const FileCall&) {
+    return ::syscall(SYS_newfstatat, AT_FDCWD, path, found, AT_SYMLINK_NOFOLLOW);
+  }));
+}
+
+int fstat(int fd, struct stat* found) noexcept {
+  return static_cast<int>(Watched({Kind::kLook, PathIfWatched(fd)}, [&](const FileCall&) {
+    return ::syscall(SYS_newfstatat, fd, "", found, AT_EMPTY_PATH);
+  }));
+}
+
+dirent* readdir(DIR* folder) {
+  static const auto system = reinterpret_cast<dirent* (*)(DIR*)>(dlsym(RTLD_NEXT, "readdir"));
+  dirent* entry = nullptr;
+  Watched({Kind::kList, PathIfWatched(dirfd(folder))}, [&](const FileCall&) {
+    entry = system(folder);
+    return 0L;
+  });
+  return entry;
+}
+
+void* mmap(void* wanted, size_t size, int access, int flags, int fd, off_t offset) noexcept {
+  return reinterpret_cast<void*>(
+      Watched({Kind::kMap, fd < 0 ? "" : PathIfWatched(fd)}, [&](const FileCall&) {
+        return ::syscall(SYS_mmap, wanted, size, access, flags, fd, offset);
+      }));
 }
 
 int mkdir(const char* path, mode_t mode) noexcept {

@@ -9,7 +9,25 @@
 namespace ddprun::trainer {
 
 struct FileCall {
-  enum class Kind { kOpen, kRead, kWrite, kSync, kMakeFolder, kLink, kRename, kExchange, kRemove };
+  enum class Kind {
+    kOpen,
+    kWrite,
+    kTruncate,
+    kSync,
+    kLock,
+    kMakeFolder,
+    kLink,
+    kRename,
+    kExchange,
+    kRemove,
+    // These change nothing.
+    kRead,
+    kMap,
+    kLook,  // stat()
+    kList   // readdir()
+  };
+  bool changes_nothing() const { return kind >= Kind::kRead; }
+
   Kind kind;
   std::string path;             // absolute
   std::string to = {};          // of a rename or an exchange

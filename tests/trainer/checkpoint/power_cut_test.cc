@@ -37,13 +37,12 @@ class ModelDisk final : public FileWatcher {
   int Before(FileCall&) override { return 0; }
 
   void After(const FileCall& call) override {
+    if (call.changes_nothing()) return;
     const std::optional<int> inode = Find(call.path);
     switch (call.kind) {
       case FileCall::Kind::kOpen:
         if ((call.flags & O_CREAT) != 0 && !inode) Add(call.path, {});
         if ((call.flags & O_TRUNC) != 0 && inode) inodes_[*inode].content.clear();
-        break;
-      case FileCall::Kind::kRead:
         break;
       case FileCall::Kind::kMakeFolder:
         Add(call.path, {.is_folder = true});
@@ -63,7 +62,10 @@ class ModelDisk final : public FileWatcher {
       case FileCall::Kind::kRemove:
         if (inode) Record({{Place(call.path), std::nullopt}});
         break;
-      case FileCall::Kind::kLink:
+      case FileCall::Kind::kTruncate:
+        ADD_FAILURE() << "this disk knows no ftruncate(): " << call.path;
+        return;
+      default:  // no change of names or contents
         return;
     }
     AddStates();

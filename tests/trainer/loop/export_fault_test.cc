@@ -1,5 +1,6 @@
-// Every call that changes a file fails in turn while a checkpoint is exported: what was there
-// before is as it was, or the export is there, whole; and what is not ddprun's stays in any case.
+// Every call that reads or changes a file fails in turn while a checkpoint is exported: what was
+// there before is as it was, or the export is there, whole; and what is not ddprun's stays in any
+// case.
 #include <ATen/core/grad_mode.h>
 #include <gmock/gmock.h>
 
@@ -67,10 +68,10 @@ class ExportFault : public testing::Test {
     fs::create_directory(parent);
     run(*first_, to);
     if (mine) std::ofstream(to + "/mine.txt") << "mine";
-    FailingDisk disk(fault);
+    FailingDisk disk(fault, /*reads=*/true);
     bool thrown = false;
     {
-      const WatchFiles watch(parent, disk);
+      const WatchFiles watch(folder_.Path(""), disk);
       try {
         // Past the refusal, as a file that comes meanwhile does.
         if (mine) {

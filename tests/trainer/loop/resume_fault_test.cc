@@ -14,6 +14,7 @@
 #include "tests/trainer/data/scratch_folder.h"
 #include "trainer/checkpoint/saver.h"
 #include "trainer/config/read_config.h"
+#include "trainer/report/metrics_file.h"
 #include "trainer/worker/resume.h"
 
 namespace ddprun::trainer {
@@ -150,6 +151,26 @@ TEST_F(ResumeFault, LosesNothingOfTheRunThatGoesOn) {
 TEST_F(ResumeFault, LosesNothingOfTheRunThatAnotherBeginsFrom) {
   const std::string from = run_ + "/checkpoints/step-2";
   FailEachCall(3, [&](const Fault& fault) { return TakeUpOn(fault, from, 2); });
+}
+
+// A process that replaces rank 0 removes half a line, and nothing else.
+TEST_F(ResumeFault, LosesNoWholeLineOfALostRankZero) {
+  const std::string path = run_ + "/metrics.jsonl";
+  FailEachCall(2, [&](const Fault& fault) {
+    std::ofstream(path) << Lines(3) << R"({"ts":1.5,"split":"tr)";
+    FailingDisk disk(fault, /*reads=*/true);
+    std::optional<Result<WrittenSteps>> written;
+    {
+      const WatchFiles watch(run_, disk);
+      written = CutLastLine(path);
+    }
+    EXPECT_TRUE(TextOf(path).starts_with(Lines(3)));
+    if (written->has_value()) {
+      EXPECT_EQ(TextOf(path), Lines(3));
+      EXPECT_EQ((*written)->train, 3);
+    }
+    return disk.calls();
+  });
 }
 
 }  // namespace
