@@ -10,6 +10,7 @@
 #include "trainer/comm/host_process_group_core.h"
 #include "trainer/comm/host_process_group_tensors.h"
 #include "trainer/comm/host_process_group_works.h"
+#include "trainer/comm/meeting_errors.h"
 #include "trainer/comm/node_group.h"
 
 namespace ddprun::trainer {
@@ -113,7 +114,7 @@ void HostProcessGroup::Stream(int root,
                               const std::function<void(const PassBytes& pass)>& use) {
   Run(c10d::OpType::BROADCAST, /*async=*/false, {}, [&, core = core_.get()]() -> Status {
     auto& group = dynamic_cast<NodeGroup&>(core->group);
-    return group.Stream(root, takes, core->timeout.load(), [&](const NodeGroup::PassBytes& pass) {
+    return group.Stream(root, takes, core->timeout.load(), [&](const trainer::PassBytes& pass) {
       try {
         use([&](void* data, size_t bytes) { ThrowIfError(pass(data, bytes)); });
       } catch (const Failure& failure) {

@@ -174,7 +174,7 @@ Status MultiNodeGroup::ReduceScatterLarge(NodeOperation& operation,
 Status MultiNodeGroup::ShareRows(NodeOperation& operation,
                                  const RankRows& rows,
                                  const void* input,
-                                 const Collect& collect) {
+                                 const CollectRows& collect) {
   const bool small = operation.header.bytes <= kSlotBytes;
   const Inbox inbox = PlanInbox(rows);
   if (inbox_ != nullptr) {
@@ -196,7 +196,7 @@ Status MultiNodeGroup::ShareRows(NodeOperation& operation,
     const Status carried =
         link_ == nullptr ? Status() : ExchangeBlocks(operation, rows, inbox, begin);
     DDPRUN_TRY(MeetAndShare(operation, carried));
-    const Source source = [&](int rank, int row) {
+    const RowSource source = [&](int rank, int row) {
       const int carrier = placement_.LocalOf(rank) % placement_.lanes();
       if (placement_.NodeOf(rank) == placement_.node())
         return LocalRow(rows, inbox, rank, row, begin);

@@ -71,7 +71,7 @@ class MultiNodeGroup : public RowCollectives {
   Status ShareRows(NodeOperation& operation,
                    const RankRows& rows,
                    const void* input,
-                   const Collect& collect) override;
+                   const CollectRows& collect) override;
   Inbox PlanInbox(const RankRows& rows);
   void GrowInbox(size_t bytes);
   Status ExchangeBlocks(const NodeOperation& operation,

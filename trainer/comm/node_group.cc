@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "trainer/comm/all_reduce_algorithms.h"
 #include "trainer/comm/chunk.h"
+#include "trainer/comm/node_rows.h"
 #include "trainer/comm/reduce.h"
 
 namespace ddprun::trainer {
@@ -103,106 +104,11 @@ Status NodeGroup::ReduceLarge(const NodeOperation& operation, void* data, std::o
   });
 }
 
-// Streams through the root's staging memory, a ring of pieces that the root fills and other ranks
-// empty. Ranks that do not take wait at the end of the stream, because on a busy machine they would
-// slow down the others.
-Status NodeGroup::Stream(int root,
-                         bool takes,
-                         std::chrono::milliseconds timeout,
-                         const std::function<Status(const PassBytes& pass)>& use) {
-  constexpr uint32_t kPieces = 4;
-  const bool gives = self() == root;
-  NodeOperation operation = Begin(CollectiveKind::kBroadcast, nullptr, 0, Clock::now() + timeout);
-  operation.header.root = static_cast<uint32_t>(root);
-  Place(operation.header, nullptr, 0);
-  ControlBlock& own = region().control(self());
-  const uint32_t begin = own.passed.load();
-  const uint32_t end = begin + (uint32_t{1} << 30);  // more pieces than there will ever be
-  const auto advance = [&](uint32_t to) { AdvanceAndWake(own.passed, own.passed_sleepers, to); };
-  const auto wait_for = [&](int rank, uint32_t number) -> Status {
-    ControlBlock& peer = region().control(rank);
-    return WaitFor(rank, peer.passed, peer.passed_sleepers, number, operation,
-                   Clock::now() + timeout);
-  };
-  // Waits until all other ranks have emptied a piece, so that the root may fill it. Ranks that do
-  // not take have advanced to the end at once.
-  const auto others_have = [&](uint32_t number) -> Status {
-    for (int rank = 0; rank < size(); ++rank) {
-      if (rank != self()) DDPRUN_TRY(wait_for(rank, number));
-    }
-    return {};
-  };
-  const size_t capacity = staging_bytes() / kPieces;
-  uint32_t number = begin;  // number of the current piece
-  size_t left = 0;          // bytes left in the current piece
-  const auto next_piece = [&]() -> Status {
-    advance(number);
-    ++number;
-    left = capacity;
-    return gives ? others_have(number - kPieces) : wait_for(root, number);
-  };
-  const auto pass = [&](void* data, size_t bytes) -> Status {
-    auto* at = static_cast<std::byte*>(data);
-    while ((gives || takes) && bytes > 0) {
-      if (left == 0) DDPRUN_TRY(next_piece());
-      std::byte* const piece = PieceOf(root, 0) + number % kPieces * capacity + (capacity - left);
-      const size_t count = std::min(bytes, left);
-      std::memcpy(gives ? piece : at, gives ? at : piece, count);
-      at += count;
-      bytes -= count;
-      left -= count;
-    }
-    return {};
-  };
-  if (!gives && !takes) advance(end);
-  DDPRUN_TRY(MeetAndCompare(operation));
-  const Status passed = use(pass);
-  advance(end);
-  operation.deadline = Clock::now() + timeout;
-  const Status met = Meet(operation);  // afterwards the staging memory may be reused
-  return passed.ok() ? met : passed;
-}
-
 Status NodeGroup::ShareRows(NodeOperation& operation,
                             const RankRows& rows,
                             const void* input,
-                            const Collect& collect) {
-  const int first = rows.giver.value_or(0);
-  const int last = rows.giver ? first + 1 : size();
-  const bool gives = rows.Gives(self());
-  const auto put = [&](std::byte* to, size_t begin, size_t stride) {
-    for (int row = 0; row < rows.count(); ++row) {
-      const size_t length = rows.Length(self(), row, begin, stride);
-      if (length == 0) continue;
-      const auto* own = static_cast<const std::byte*>(input) + rows.Offset(self(), row);
-      std::memcpy(to + static_cast<size_t>(row) * stride, own + begin, length);
-    }
-  };
-  if (operation.header.bytes <= kSlotBytes) {
-    if (gives) put(Slot(self()), 0, rows.width);
-    DDPRUN_TRY(MeetAndCompare(operation));
-    collect(0, rows.width, [&](int rank, int row) -> const std::byte* {
-      return Slot(rank) + static_cast<size_t>(row) * rows.width;
-    });
-    return {};
-  }
-  const size_t stride =
-      staging_bytes() / static_cast<size_t>(rows.count()) / kLineBytes * kLineBytes;
-  const bool staged = gives && operation.header.direct == 0;
-  size_t columns = 0;
-  for (size_t begin = 0; begin < rows.width; begin += columns) {
-    if (staged) put(Staging(), begin, stride);
-    DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
-    columns = AnyStaged(first, last) ? std::min(stride, rows.width - begin) : rows.width;
-    collect(begin, columns, [&](int rank, int row) -> const std::byte* {
-      const OperationHeader& theirs = header(rank);
-      const std::byte* data = region().heap(rank) + theirs.heap_offset;
-      if (theirs.direct == 0) return data + static_cast<size_t>(row) * stride;
-      return data + rows.Offset(rank, row) + begin;
-    });
-    DDPRUN_TRY(Meet(operation));  // the sources may change after this meeting
-  }
-  return {};
+                            const CollectRows& collect) {
+  return ShareRowsOnNode(*this, operation, rows, input, collect);
 }
 
 }  // namespace ddprun::trainer

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "trainer/comm/node_stream.h"
 #include "trainer/comm/row_collectives.h"
 
 namespace ddprun::trainer {
@@ -34,21 +35,16 @@ class NodeGroup : public RowCollectives {
                 int root,
                 Clock::time_point deadline) override;
 
-  // Passes the next bytes of a stream. All ranks pass the same sizes in the same order.
-  using PassBytes = std::function<Status(void* data, size_t bytes)>;
-  // Streams bytes from `root` to the ranks that set `takes`, piece by piece. Calls `use` once, with
-  // a function `pass` that reads `data` at the root, writes it at ranks that take, and does nothing
-  // at other ranks. No rank waits for another one longer than `timeout`.
-  Status Stream(int root,
-                bool takes,
-                std::chrono::milliseconds timeout,
-                const std::function<Status(const PassBytes& pass)>& use);
+  // See StreamOnNode().
+  Status Stream(int root, bool takes, std::chrono::milliseconds timeout, const UseStream& use) {
+    return StreamOnNode(*this, root, takes, timeout, use);
+  }
 
  private:
   Status ShareRows(NodeOperation& operation,
                    const RankRows& rows,
                    const void* input,
-                   const Collect& collect) override;
+                   const CollectRows& collect) override;
   Status ReduceThroughSlots(const NodeOperation& operation,
                             void* data,
                             size_t count,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trainer/comm/meeting_errors.h"
 #include "trainer/comm/packed_error.h"
 
 namespace ddprun::trainer {
@@ -84,7 +85,8 @@ Status NodeLink::CompareHeaders() {
     const bool here = end->header_receive != nullptr && end->header_receive->done.load() &&
                       end->header_receive->status.ok();
     if (here && !SameOperation(end->header, own_header_)) {
-      return meeting_.Mismatch(own_header_, end->header, end->rank);
+      return MismatchedCollectives(placement_.NameOf(placement_.rank()), own_header_, end->rank,
+                                   end->header);
     }
   }
   return {};
@@ -117,7 +119,9 @@ Status NodeLink::Check(const NodeOperation& operation) {
 Status NodeLink::WaitForNews(const NodeOperation& operation, uint64_t seen) {
   const Transport::Limits limits{operation.deadline + kNewsGrace, meeting_.cancelled()};
   if (wire_.transport->WaitForCompletion(seen, limits)) return {};
-  if (meeting_.cancelled()) return meeting_.Cancelled(operation);
+  if (meeting_.cancelled()) {
+    return CollectiveCancelled(placement_.NameOf(placement_.rank()), operation);
+  }
   return TimedOut(operation);
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "trainer/comm/meeting_errors.h"
 #include "trainer/comm/packed_error.h"
 
 namespace ddprun::trainer {
@@ -19,16 +20,6 @@ constexpr std::chrono::milliseconds kReadingTime{1000};
 constexpr std::chrono::microseconds kReadingPoll{20};
 
 }  // namespace
-
-Error RankLost(int rank, int lost, const std::string& before) {
-  return Error{
-      .code = Code::kRankLost,
-      .title = "RANK LOST",
-      .where = "rank " + std::to_string(rank),
-      .what = "Rank " + std::to_string(lost) + " was killed before it came to " + before + ".",
-      .hint = "Only a step of training is done again with another process in its place.",
-      .page = "rank-lost"};
-}
 
 NodeMeeting::NodeMeeting(SharedRegion& region, Options options)
     : region_(region), options_(std::move(options)) {
@@ -110,7 +101,8 @@ Status NodeMeeting::MeetAndCompare(const NodeOperation& operation) {
   for (int rank = 0; rank < size(); ++rank) {
     if (SameOperation(header(rank), operation.header)) continue;
     operation.recording.Fail();
-    return Mismatch(operation.header, header(rank), NameOf(rank));
+    return MismatchedCollectives(NameOf(options_.rank), operation.header, NameOf(rank),
+                                 header(rank));
   }
   return {};
 }
@@ -155,39 +147,14 @@ bool NodeMeeting::WaitForReaders(const std::function<void()>& meanwhile) {
   return true;
 }
 
-Error NodeMeeting::Mismatch(const OperationHeader& own,
-                            const OperationHeader& theirs,
-                            int name) const {
-  const std::string self = std::to_string(NameOf(options_.rank));
-  return Error{.title = "MISMATCHED COLLECTIVES",
-               .where = "rank " + self,
-               .what = "Rank " + self + " is at " + Describe(own) + ",\nbut rank " +
-                       std::to_string(name) + " is at " + Describe(theirs) + ".",
-               .hint =
-                   "All ranks must call the same collectives, in the same order, with "
-                   "tensors of the same size and type.",
-               .page = "mismatched-collectives"};
-}
-
 Error NodeMeeting::TimedOut(const NodeOperation& operation) {
-  std::string missing;
-  std::string present;
+  std::vector<int> missing;
+  std::vector<int> present;
   for (int rank = 0; rank < size(); ++rank) {
     const bool here = HasReached(region_.control(rank).arrived.load(), phase_);
-    std::string& list = here ? present : missing;
-    list += (list.empty() ? "" : ", ") + std::to_string(NameOf(rank));
+    (here ? present : missing).push_back(NameOf(rank));
   }
-  const std::string where = operation.recording.StepAndBucket();
-  return Error{.code = Code::kDeadlineExceeded,
-               .title = "COLLECTIVE TIMED OUT",
-               .where = "rank " + std::to_string(NameOf(options_.rank)),
-               .what = "These ranks did not come to " + Describe(operation.header) +
-                       (where.empty() ? "" : " of " + where) + " in time: " + missing +
-                       ".\nThese are waiting in it: " + present + ".",
-               .hint =
-                   "Look at the log of the missing ranks. If they are only slow, raise "
-                   "comm.train_timeout_seconds.",
-               .page = "collective-timed-out"};
+  return CollectiveTimedOut(NameOf(options_.rank), operation, missing, present);
 }
 
 bool NodeMeeting::IsLost(int rank) const {
@@ -208,15 +175,7 @@ Status NodeMeeting::WaitFor(int rank,
   if (IsLost(rank)) {
     return RankLost(NameOf(options_.rank), NameOf(rank), Describe(operation.header));
   }
-  return cancelled_ ? Cancelled(operation) : TimedOut(operation);
-}
-
-Error NodeMeeting::Cancelled(const NodeOperation& operation) {
-  return Error{
-      .title = "COLLECTIVE CANCELLED",
-      .where = "rank " + std::to_string(NameOf(options_.rank)),
-      .what = "This process gave up while it waited in " + Describe(operation.header) + ".",
-      .page = "collective-cancelled"};
+  return cancelled_ ? CollectiveCancelled(NameOf(options_.rank), operation) : TimedOut(operation);
 }
 
 bool NodeMeeting::AnyStaged(int first, int last) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -15,9 +14,6 @@
 #include "trainer/comm/shared_region.h"
 
 namespace ddprun::trainer {
-
-// Returns the error (Code::kRankLost) of a wait for rank `lost`, killed before it came to `before`.
-Error RankLost(int rank, int lost, const std::string& before);
 
 // One rank's member. One thread at a time, except for Cancel(). `region` must outlive it.
 class NodeMeeting {
@@ -82,9 +78,6 @@ class NodeMeeting {
   // its memory may be freed. Waits up to 1 s for them, and calls `meanwhile` repeatedly. Returns
   // false at once if this rank's operation has failed.
   bool WaitForReaders(const std::function<void()>& meanwhile);
-  // Returns the error of two ranks that began different operations: this rank and rank `name`.
-  Error Mismatch(const OperationHeader& own, const OperationHeader& theirs, int name) const;
-  Error Cancelled(const NodeOperation& operation);
 
   size_t staging_bytes() const { return options_.staging_bytes; }
   // Returns staging memory: staging_bytes() of this rank's heap.

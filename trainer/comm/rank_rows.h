@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -50,5 +51,10 @@ struct RankRows {
     }
   }
 };
+
+// source(rank, row) returns columns [begin, begin + columns) of a row of a rank that gives. A
+// shorter row ends before.
+using RowSource = std::function<const std::byte*(int rank, int row)>;
+using CollectRows = std::function<void(size_t begin, size_t columns, const RowSource& source)>;
 
 }  // namespace ddprun::trainer

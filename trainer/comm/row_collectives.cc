@@ -29,7 +29,7 @@ Status RowCollectives::CopyRows(CollectiveKind kind,
                                 Clock::time_point deadline,
                                 std::optional<size_t> own_bytes) {
   NodeOperation operation = BeginRows(kind, rows, input, deadline, own_bytes);
-  const auto copy = [&](size_t begin, size_t columns, const Source& source) {
+  const auto copy = [&](size_t begin, size_t columns, const RowSource& source) {
     if (!rows.Takes(rank())) return;
     const int row = rows.for_each ? rank() : 0;
     auto* to = static_cast<std::byte*>(output);
@@ -54,7 +54,7 @@ Status RowCollectives::SumRows(CollectiveKind kind,
                                Clock::time_point deadline) {
   NodeOperation operation = BeginRows(kind, rows, input, deadline);
   operation.SetReduction(type, reduction);
-  const auto sum = [&](size_t begin, size_t columns, const Source& source) {
+  const auto sum = [&](size_t begin, size_t columns, const RowSource& source) {
     if (columns == 0 || !rows.Takes(rank())) return;
     std::vector<const std::byte*> sources(static_cast<size_t>(size()));
     for (int giver = 0; giver < size(); ++giver) {

@@ -1,7 +1,6 @@
 // Collectives in which ranks exchange rows. Derived classes transport the rows.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <span>
 
@@ -47,16 +46,12 @@ class RowCollectives : public Collectives, protected NodeMeeting {
  protected:
   using Collectives::size;
 
-  // source(rank, row) returns columns [begin, begin + columns) of a row of a rank that gives. A
-  // shorter row ends before.
-  using Source = std::function<const std::byte*(int rank, int row)>;
-  using Collect = std::function<void(size_t begin, size_t columns, const Source& source)>;
   // Exchanges `rows`, piece by piece; this rank's rows are in `input`. Calls `collect` for each
   // piece while the rows of all ranks are in place.
   virtual Status ShareRows(NodeOperation& operation,
                            const RankRows& rows,
                            const void* input,
-                           const Collect& collect) = 0;
+                           const CollectRows& collect) = 0;
 
   // Ends an operation. Returns `status`.
   virtual Status Ended(Status status) { return status; }

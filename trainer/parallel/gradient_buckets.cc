@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "base/failure.h"
+#include "trainer/parallel/gradient_errors.h"
 #include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
@@ -23,18 +23,8 @@ void Check(const std::vector<NamedParameter>& parameters) {
     const at::Tensor& tensor = parameter.tensor;
     const at::Device wanted = parameters[0].tensor.device();
     if (tensor.device() == wanted && tensor.layout() == at::kStrided) continue;
-    throw Failure(Error{.title = "BAD PARAMETER",
-                        .where = parameter.name,
-                        .what = parameter.name + " is a " + c10::str(tensor.layout()) +
-                                " tensor on " + tensor.device().str() + "; " + parameters[0].name +
-                                " is on " + wanted.str() + ".",
-                        .hint = "All parameters of the model must be dense and on one device.",
-                        .page = "bad-parameter"});
+    throw BadParameter(parameter, parameters[0]);
   }
-}
-
-std::string Describe(const at::Tensor& tensor) {
-  return c10::str(tensor.scalar_type(), " ", tensor.sizes(), " on ", tensor.device());
 }
 
 }  // namespace
@@ -65,18 +55,11 @@ void GradientBuckets::Layout(const std::vector<std::vector<size_t>>& plan) {
 
 void GradientBuckets::CheckUnchanged() const {
   for (size_t index = 0; index < parameters_.size(); ++index) {
-    const auto& [name, tensor] = parameters_[index];
+    const at::Tensor& tensor = parameters_[index].tensor;
     const at::Tensor& view = views_[index];
-    if (tensor.scalar_type() == view.scalar_type() && tensor.sizes() == view.sizes() &&
-        tensor.device() == view.device()) {
-      continue;
-    }
-    throw Failure(Error{.title = "BAD PARAMETER",
-                        .where = name,
-                        .what = name + " is " + Describe(tensor) + "; it was " + Describe(view) +
-                                " when the model was wrapped.",
-                        .hint = "Change the model (to(), new sizes) before it is wrapped.",
-                        .page = "bad-parameter"});
+    const bool unchanged = tensor.scalar_type() == view.scalar_type() &&
+                           tensor.sizes() == view.sizes() && tensor.device() == view.device();
+    if (!unchanged) throw ChangedParameter(parameters_[index], view);
   }
 }
 

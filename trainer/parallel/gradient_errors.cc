@@ -19,6 +19,29 @@ std::string FirstOf(std::span<const std::string> names,
 
 }  // namespace
 
+Failure BadParameter(const NamedParameter& parameter, const NamedParameter& first) {
+  const auto& [name, tensor] = parameter;
+  return Failure(Error{.title = "BAD PARAMETER",
+                       .where = name,
+                       .what = name + " is a " + c10::str(tensor.layout()) + " tensor on " +
+                               tensor.device().str() + "; " + first.name + " is on " +
+                               first.tensor.device().str() + ".",
+                       .hint = "All parameters of the model must be dense and on one device.",
+                       .page = "bad-parameter"});
+}
+
+Failure ChangedParameter(const NamedParameter& parameter, const at::Tensor& view) {
+  const auto describe = [](const at::Tensor& tensor) {
+    return c10::str(tensor.scalar_type(), " ", tensor.sizes(), " on ", tensor.device());
+  };
+  return Failure(Error{.title = "BAD PARAMETER",
+                       .where = parameter.name,
+                       .what = parameter.name + " is " + describe(parameter.tensor) + "; it was " +
+                               describe(view) + " when the model was wrapped.",
+                       .hint = "Change the model (to(), new sizes) before it is wrapped.",
+                       .page = "bad-parameter"});
+}
+
 Failure MissingGradients(const std::string& where,
                          std::span<const std::string> missing,
                          size_t all,

@@ -1,12 +1,19 @@
-// The errors of a backward whose gradients cannot be averaged. `where`: rank and step.
+// The errors of parameters and gradients that cannot be averaged. `where`: rank and step.
 #pragma once
 
 #include <span>
 #include <string>
 
 #include "base/failure.h"
+#include "trainer/parallel/comm_hook.h"
 
 namespace ddprun::trainer {
+
+// Returns the error of a parameter that is not dense, or not on the device of the first one.
+Failure BadParameter(const NamedParameter& parameter, const NamedParameter& first);
+
+// Returns the error of a parameter that has changed since its gradient was like `view`.
+Failure ChangedParameter(const NamedParameter& parameter, const at::Tensor& view);
 
 // Returns the error of a backward that ended without the gradients of `missing`, out of `all`
 // parameters. `otherwise`: what users can do besides freezing the missing parameters.

@@ -2,17 +2,13 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/any.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/isfinite.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "trainer/parallel/gradient_errors.h"
-#include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/stopwatch.h"
 
 namespace ddprun::trainer {
@@ -23,7 +19,8 @@ Reducer::Reducer(std::vector<NamedParameter> parameters, const Mesh& mesh, const
       host_(dynamic_cast<const HostProcessGroup*>(mesh_.data.group.get())),
       buckets_(std::move(parameters), mesh_.data.group),
       readiness_(buckets_.parameters().size(), options.static_graph),
-      order_(buckets_.parameters().size()) {
+      layout_(buckets_.parameters().size(), options, mesh_.control),
+      flights_(mesh_.data.group, options.comm_hook, [this] { return Where(); }) {
   if (options_.update_in_backward && options_.WaitsInStep()) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "OPTIONS THAT DO NOT FIT",
@@ -32,43 +29,23 @@ Reducer::Reducer(std::vector<NamedParameter> parameters, const Mesh& mesh, const
                         .hint = "Use overlap kBackward or kNone with update_in_backward.",
                         .page = "options-that-do-not-fit"});
   }
-  // Begins with the reverse order, because backward runs through the model from its end.
-  std::iota(order_.rbegin(), order_.rend(), size_t{0});
-  Layout(options_.limits);
-  for (size_t index = 0; index < order_.size(); ++index) {
+  MakeBuckets();
+  for (size_t index = 0; index < readiness_.size(); ++index) {
     hooks_.Add(buckets_.parameters()[index].tensor, [this, index] { OnGradient(index); });
   }
 }
 
-void Reducer::Layout(const BucketLimits& limits) {
-  const std::vector<std::vector<size_t>> plan = buckets_.Plan(order_, limits);
+void Reducer::MakeBuckets() {
+  const std::vector<std::vector<size_t>> plan = buckets_.Plan(layout_.order(), layout_.limits());
   buckets_.Layout(plan);
   readiness_.SetBuckets(plan);
-  flights_ = std::vector<Flight>(plan.size());
+  flights_.Reset(plan.size());
 }
 
 void Reducer::RebuildIfDue() {
   WaitForBuckets();
   const std::lock_guard lock(mutex_);
-  if (search_ && tuning() == nullptr && step_seconds_) {
-    const double seconds = *std::exchange(step_seconds_, {});
-    if (search_->Add(seconds, mesh_.control.get())) Layout(search_->limits());
-  }
-  if (rebuild_ != Rebuild::kDue) return;
-  if (!options_.keep_order) {
-    order_ = OrderOf(0, OrderOfArrival(arrival_order_, order_.size()));
-    Layout(options_.limits);
-  }
-  EndRebuild();
-}
-
-// The buckets have their final order. Begins to search for their sizes, if this is wanted.
-void Reducer::EndRebuild() {
-  rebuild_ = Rebuild::kDone;
-  if (!options_.tune_limits) return;
-  step_seconds_.reset();
-  search_.emplace(TrialsOf(buckets_, order_));
-  Layout(search_->limits());
+  if (layout_.Update(buckets_)) MakeBuckets();
 }
 
 void Reducer::BeginStep() {
@@ -84,33 +61,12 @@ std::vector<at::Tensor> Reducer::TakeLocalGradients() {
   return FlatGradients();
 }
 
-// Returns the order that rank `rank` passes as `own`. A collective.
-std::vector<size_t> Reducer::OrderOf(int rank, const std::vector<size_t>& own) {
-  const int64_t count = static_cast<int64_t>(order_.size());
-  at::Tensor order = at::empty({count}, at::kLong);
-  int64_t* data = order.mutable_data_ptr<int64_t>();
-  std::ranges::copy(own, data);
-  std::vector<at::Tensor> tensors = {order};
-  c10d::BroadcastOptions options;
-  options.rootRank = rank;
-  mesh_.control->broadcast(tensors, options)->wait();
-  return {data, data + count};
-}
-
 void Reducer::Rejoin(int giver) {
   const std::lock_guard lock(mutex_);
   buckets_.DropGradients();
   readiness_.Forget();
   in_flight_ = false;
-  // A rank is replaced only after the first synchronised backward, so each old rank knows an order.
-  const bool known = rebuild_ == Rebuild::kDone;
-  const std::vector<size_t> own = known ? order_ : OrderOfArrival(arrival_order_, order_.size());
-  const std::vector<size_t> order = OrderOf(giver, own);
-  // Correct buckets keep their memory, because new pages cost time.
-  const bool stays = known && order == order_ && !options_.tune_limits;
-  order_ = order;
-  if (!stays) Layout(options_.limits);
-  EndRebuild();
+  if (layout_.Rejoin(giver, buckets_)) MakeBuckets();
 }
 
 void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outputs) {
@@ -124,12 +80,11 @@ void Reducer::PrepareBackward(bool synchronize, std::span<const at::Tensor> outp
   next_to_launch_ = 0;
   next_to_settle_ = 0;
   readiness_.Begin();
-  std::fill(flights_.begin(), flights_.end(), Flight());
-  if (rebuild_ == Rebuild::kRecording) arrival_order_.clear();
+  flights_.Reset(flights_.size());
+  layout_.BeginBackward(synchronize);
   if (!synchronize) return;
   ++steps_;
   exposed_seconds_ = 0;
-  prepared_at_ = std::chrono::steady_clock::now();
   if (options_.find_unused_parameters && !outputs.empty()) {
     const std::vector<bool> reached = hooks_.ReachedFrom(outputs);
     for (size_t index = 0; index < reached.size(); ++index) {
@@ -163,9 +118,7 @@ void Reducer::OnGradient(size_t index) {
     end_queued_ = true;
     torch::autograd::Engine::get_default_engine().queue_callback([this] { OnBackwardEnd(); });
   }
-  if (rebuild_ == Rebuild::kRecording && readiness_.is_first_call(index)) {
-    arrival_order_.push_back(index);
-  }
+  if (readiness_.is_first_call(index)) layout_.NoteGradient(index);
   if (!complete) return;
   readiness_.SetReady(index);
   if (options_.SendsInBackward()) LaunchReady();
@@ -201,21 +154,10 @@ void Reducer::LaunchReady() {
     if (options_.recorder != nullptr) {
       options_.recorder->SetBucket(static_cast<int>(next_to_launch_));
     }
-    Launch(next_to_launch_++, !last);
+    double ignored = 0;
+    const Stopwatch stopwatch(last ? exposed_seconds_ : ignored);
+    flights_.Launch(buckets_, next_to_launch_++, /*in_background=*/!last);
   }
-}
-
-void Reducer::Launch(size_t index, bool in_background) {
-  double ignored = 0;
-  const Stopwatch stopwatch(in_background ? ignored : exposed_seconds_);
-  Bucket& bucket = buckets_.buckets()[index];
-  Flight& flight = flights_[index];
-  c10d::Backend& group = *mesh_.data.group;
-  if (options_.comm_hook != nullptr) {
-    CallHook(index, [&] { flight.finish = options_.comm_hook->Start(bucket.gradients, group); });
-    return;
-  }
-  flight.work = BeginAllReduce(group, bucket.gradients.flat, c10d::ReduceOp::AVG, in_background);
 }
 
 // Returns whether the reducer may wait for buckets before backward has ended. It may not while it
@@ -250,42 +192,27 @@ void Reducer::Finish(const Ready& update) {
   while (!in_flight_ && next_to_settle_ < flights_.size()) Settle(next_to_settle_++, update);
   readiness_.NoteSynchronised();
   expected_ = false;
-  if (rebuild_ == Rebuild::kRecording) rebuild_ = Rebuild::kDue;
-  if (!in_flight_) EndMeasurement();
+  layout_.EndBackward();
+  if (!in_flight_) layout_.EndAverages();
 }
 
 void Reducer::SettleCompleted() {
   for (; next_to_settle_ < next_to_launch_; ++next_to_settle_) {
-    const auto& work = flights_[next_to_settle_].work;
-    if (work != nullptr && !work->isCompleted()) return;
+    if (!flights_.IsCompleted(next_to_settle_)) return;
     Settle(next_to_settle_, options_.update_in_backward);
   }
 }
 
 // Waits for the bucket's averages and calls `update` with its parameters.
 void Reducer::Settle(size_t index, const Ready& update) {
-  Wait(index);
-  const Bucket& bucket = buckets_.buckets()[index];
-  for (const size_t member : bucket.gradients.parameters) {
-    if (!MayBeUnused()) break;
-    at::Tensor& gradient = buckets_.parameters()[member].tensor.mutable_grad();
-    if (used_by_any_[member] && !gradient.defined()) gradient = buckets_.views()[member];
+  {
+    const Stopwatch stopwatch(exposed_seconds_);
+    flights_.Wait(buckets_, index);
   }
+  if (MayBeUnused()) used_.ShowAverages(buckets_, index);
   if (!update) return;
   const at::NoGradGuard no_grad;
-  update(bucket.parameters);
-}
-
-void Reducer::Wait(size_t index) {
-  const Stopwatch stopwatch(exposed_seconds_);
-  const Flight flight = std::exchange(flights_[index], Flight());
-  if (flight.finish) return CallHook(index, flight.finish);
-  if (flight.work != nullptr) flight.work->wait();
-}
-
-void Reducer::EndMeasurement() {
-  step_seconds_ =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - prepared_at_).count();
+  update(buckets_.buckets()[index].parameters);
 }
 
 void Reducer::WaitForBuckets(const Ready& ready) {
@@ -298,18 +225,12 @@ void Reducer::WaitForBuckets(const Ready& ready) {
       update(buckets_.buckets()[index].parameters);
     }
   }
-  if (in_flight) EndMeasurement();
+  if (in_flight) layout_.EndAverages();
 }
 
-// Finds which parameters any rank has used. A collective.
 void Reducer::FindUsed() {
-  if (readiness_.graph_known()) return;
   const Stopwatch stopwatch(exposed_seconds_);
-  at::Tensor flags = at::zeros({static_cast<int64_t>(readiness_.size())}, at::kByte);
-  uint8_t* data = flags.mutable_data_ptr<uint8_t>();
-  for (size_t index = 0; index < readiness_.size(); ++index) data[index] = readiness_.used(index);
-  AllReduceOnHost(mesh_.control.get(), flags, c10d::ReduceOp::MAX);
-  used_by_any_.assign(data, data + readiness_.size());
+  used_.Find(readiness_, mesh_.control.get());
 }
 
 void Reducer::ShadowBackward() {
@@ -328,17 +249,6 @@ void Reducer::ShadowBackward() {
 
 void Reducer::NameState(StateVisitor& visitor) const {
   if (options_.comm_hook) options_.comm_hook->NameState(buckets_.parameters(), visitor);
-}
-
-// Calls a user's hook, and adds the place to any exception that it throws.
-void Reducer::CallHook(size_t bucket, const std::function<void()>& call) const {
-  try {
-    call();
-  } catch (const Failure&) {
-    throw;
-  } catch (const std::exception& exception) {
-    throw HookFailed(Where(), bucket, buckets_.Names()[bucket], exception.what());
-  }
 }
 
 void Reducer::ThrowMissingGradients() const {

@@ -3,27 +3,26 @@
 // Gradients are in buckets: flat tensors allocated by the process group (shared or registered
 // memory, so that the collective needs no copy); param.grad() is a view of its bucket. A hook on
 // every parameter counts gradients, and the reducer all-reduces full buckets in the background, in
-// one order on all ranks. After the first synchronised backward it lays out the buckets once more,
-// in the order in which rank 0's gradients came.
+// one order on all ranks. BucketLayout decides this order.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
-#include <chrono>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "trainer/comm/host_process_group.h"
-#include "trainer/parallel/bucket_search.h"
+#include "trainer/parallel/bucket_flights.h"
+#include "trainer/parallel/bucket_layout.h"
 #include "trainer/parallel/gradient_buckets.h"
 #include "trainer/parallel/gradient_hooks.h"
 #include "trainer/parallel/gradient_readiness.h"
 #include "trainer/parallel/mesh.h"
 #include "trainer/parallel/reducer_options.h"
+#include "trainer/parallel/used_parameters.h"
 
 namespace ddprun::trainer {
 
@@ -41,8 +40,7 @@ class Reducer {
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
 
-  // Lays out the buckets again if this is due; a collective then. Call it between two steps. With
-  // Options::tune_limits it is due every few steps until the sizes are found.
+  // Lays out the buckets again if this is due; a collective then. Call it between two steps.
   void RebuildIfDue();
   // After ranks were replaced, drops gradients and takes the layout of rank `giver`. A collective.
   void Rejoin(int giver);
@@ -82,36 +80,21 @@ class Reducer {
   // Returns the seconds that the last backward and WaitForBuckets() waited for communication.
   double exposed_seconds() const { return exposed_seconds_; }
   // Returns the found sizes, equal on all ranks; nullptr before, or without Options::tune_limits.
-  const BucketTuning* tuning() const { return search_ ? search_->result() : nullptr; }
+  const BucketTuning* tuning() const { return layout_.tuning(); }
 
  private:
-  using Bucket = GradientBuckets::Bucket;
-  enum class Rebuild { kRecording, kDue, kDone };
-  // A running reduction: has one of the two, or none if it is in the current stream's order.
-  struct Flight {
-    c10::intrusive_ptr<c10d::Work> work = {};
-    std::function<void()> finish = {};
-  };
-
-  void Layout(const BucketLimits& limits);
-  std::vector<size_t> OrderOf(int rank, const std::vector<size_t>& own);
-  void EndRebuild();
-
+  void MakeBuckets();
   void OnGradient(size_t index);
   void TakeGradient(size_t index);
   void SetUnusedReady(size_t index);
   void LaunchReady();
-  void Launch(size_t bucket, bool in_background);
   void OnBackwardEnd();
   void Finish(const Ready& update);
   void SettleCompleted();
   void Settle(size_t bucket, const Ready& update);
-  void Wait(size_t bucket);
-  void EndMeasurement();
   void FindUsed();
   bool MayBeUnused() const { return options_.find_unused_parameters || options_.static_graph; }
   bool SettlesInBackward() const;
-  void CallHook(size_t bucket, const std::function<void()>& call) const;
   std::string Where() const;
   [[noreturn]] void ThrowMissingGradients() const;
   [[noreturn]] void ThrowBadGradient(size_t index, const char* what, const char* hint = "") const;
@@ -124,22 +107,17 @@ class Reducer {
   std::mutex mutex_;  // guards the members below, because each device's hooks have a thread
   GradientBuckets buckets_;
   GradientReadiness readiness_;
-  std::vector<Flight> flights_;        // by bucket
-  std::vector<size_t> arrival_order_;  // of the first synchronised backward
-  std::vector<size_t> order_;          // the parameters' order in the buckets
-  int64_t steps_ = 0;                  // synchronised backwards begun
+  BucketLayout layout_;
+  BucketFlights flights_;
+  UsedParameters used_;
+  int64_t steps_ = 0;  // synchronised backwards begun
   size_t next_to_launch_ = 0;
   size_t next_to_settle_ = 0;
   bool synchronize_ = true;
   bool expected_ = false;  // from PrepareBackward() to the end of a synchronised backward
   bool end_queued_ = false;
-  bool in_flight_ = false;         // backward has ended, WaitForBuckets() has not run
-  std::vector<bool> used_by_any_;  // by parameter; if some may be unused
-  Rebuild rebuild_ = Rebuild::kRecording;
+  bool in_flight_ = false;  // backward has ended, WaitForBuckets() has not run
   double exposed_seconds_ = 0;
-  std::optional<BucketSearch> search_;  // once begun
-  std::chrono::steady_clock::time_point prepared_at_;
-  std::optional<double> step_seconds_;  // from prepared_at_ to the averages; for search_
 };
 
 }  // namespace ddprun::trainer
