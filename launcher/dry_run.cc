@@ -3,6 +3,7 @@
 
 #include "base/flight_recorder.h"
 #include "base/shell_text.h"
+#include "launcher/agent/worker_defaults.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/commands.h"
 
@@ -55,10 +56,7 @@ Environment OwnVariables(const Attempt& attempt, const Environment& all, int loc
   for (const std::string& entry : MakeWorkerSpec(of_bare, local_rank).env.Entries()) {
     const std::string name = entry.substr(0, entry.find('='));
     if (std::find(kOfOneJob.begin(), kOfOneJob.end(), name) != kOfOneJob.end()) continue;
-    // ddprun does not change the user's values of these.
-    const bool users = name == "OMP_NUM_THREADS" || name == "PYTHONFAULTHANDLER" ||
-                       name == "TORCH_NCCL_ASYNC_ERROR_HANDLING";
-    if (users && plan.env.Get(name)) continue;
+    if (IsWorkerDefault(name) && plan.env.Get(name)) continue;  // the user's value
     own.Set(name, all.GetOr(name, ""));
   }
   own.Set("MASTER_PORT", MasterPort(plan.options));

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/terminal.h"
 #include "launcher/agent/agent_plan.h"
-#include "launcher/agent/worker_spec.h"
+#include "launcher/agent/virtual_local_rank.h"
 #include "launcher/cli/device_count.h"
 #include "launcher/cli/numa_binding.h"
 #include "launcher/cli/options.h"
