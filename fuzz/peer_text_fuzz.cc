@@ -4,11 +4,11 @@
 
 #include "base/untrusted_json.h"
 #include "fuzz/input.h"
-#include "rendezvous/assign_ranks.h"
 #include "rendezvous/elastic/control_message.h"
 #include "rendezvous/net/address.h"
 #include "rendezvous/net/socket_table.h"
 #include "rendezvous/peer_json.h"
+#include "rendezvous/rank_json.h"
 #include "rendezvous/store/store_status.h"
 
 namespace ddprun::fuzz {

@@ -1,18 +1,22 @@
-// Commands besides running a job: checking a config, --dry_run, explain.
+// What ddprun does besides running one job: its subcommands, --dry_run, --sweep, --version.
 #pragma once
 
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/env.h"
 #include "base/result.h"
-#include "launcher/agent/agent_plan.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"
 #include "launcher/sweep/sweep_plan.h"
 
 namespace ddprun::launcher {
+
+// Returns the subcommands of ddprun: a new one is a row of this table.
+std::span<const Subcommand> AllSubcommands();
 
 // Runs one `ddp-trainer check` for all `runs` (none means the plain config), with `workers` ranks
 // on each node and its output on stderr. Returns its exit code, or 128 + n if signal n stopped it.
@@ -22,9 +26,13 @@ Result<int> CheckConfig(const Options& options,
                         int workers,
                         const std::vector<SweepRun>& runs);
 
-// Returns each local rank's command and the variables that ddprun sets. Values that are known only
-// after the start (ports, folders, ranks under c10d) are <...> or stand in a comment.
-std::string DryRunText(const AgentPlan& plan, int usable_cores);
+// --dry_run: prints each local rank's command and the variables that ddprun sets. Values that are
+// known only after the start (ports, folders, ranks under c10d) are <...> or stand in a comment.
+// Checks a trainer config first. With --sweep, checks all runs and prints the first.
+Result<int> DryRun(Options options, const Environment& env);
+
+// --sweep: calls RunSweep(). `run` does one run and returns its exit code.
+Result<int> SweepConfig(Options options, const Environment& env, std::function<int(Options)> run);
 
 // docs/errors.md, compiled into the program.
 extern const std::string_view kErrorsPage;

@@ -1,10 +1,18 @@
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <utility>
+#include <vector>
 
 #include "base/flight_recorder.h"
 #include "base/shell_text.h"
+#include "launcher/agent/worker_defaults.h"
 #include "launcher/agent/worker_spec.h"
+#include "launcher/cli/device_count.h"
+#include "launcher/cli/target.h"
 #include "launcher/commands.h"
+#include "launcher/plan_job.h"
+#include "launcher/sweep/sweep_plan.h"
 
 namespace ddprun::launcher {
 
@@ -55,10 +63,7 @@ Environment OwnVariables(const Attempt& attempt, const Environment& all, int loc
   for (const std::string& entry : MakeWorkerSpec(of_bare, local_rank).env.Entries()) {
     const std::string name = entry.substr(0, entry.find('='));
     if (std::find(kOfOneJob.begin(), kOfOneJob.end(), name) != kOfOneJob.end()) continue;
-    // ddprun does not change the user's values of these.
-    const bool users = name == "OMP_NUM_THREADS" || name == "PYTHONFAULTHANDLER" ||
-                       name == "TORCH_NCCL_ASYNC_ERROR_HANDLING";
-    if (users && plan.env.Get(name)) continue;
+    if (IsWorkerDefault(name) && plan.env.Get(name)) continue;  // the user's value
     own.Set(name, all.GetOr(name, ""));
   }
   own.Set("MASTER_PORT", MasterPort(plan.options));
@@ -105,8 +110,7 @@ std::string Header(const Attempt& attempt) {
   return text;
 }
 
-}  // namespace
-
+// Returns the text of --dry_run.
 std::string DryRunText(const AgentPlan& asked, int usable_cores) {
   const AgentPlan plan = WithPlaceholders(asked);
   const Attempt attempt = MakeAttempt(plan, usable_cores);
@@ -121,6 +125,28 @@ std::string DryRunText(const AgentPlan& asked, int usable_cores) {
     text += "  " + Command(plan.target, spec) + "\n";
   }
   return text;
+}
+
+}  // namespace
+
+Result<int> DryRun(Options options, const Environment& env) {
+  DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, ProgramFolder()));
+  DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
+  std::vector<SweepRun> runs;
+  if (!options.sweep.empty()) {
+    DDPRUN_ASSIGN(runs, PlanSweep(options.sweep));
+  }
+  if (target.is_trainer_config) {
+    DDPRUN_ASSIGN(const int code, CheckConfig(options, target, workers, runs));
+    if (code != 0) return code;
+  }
+  if (!runs.empty()) {
+    std::fputs(("# The first of " + std::to_string(runs.size()) + " runs:\n").c_str(), stdout);
+    for (const std::string& pair : runs.front().Overrides()) options.overrides.push_back(pair);
+  }
+  DDPRUN_ASSIGN(const AgentPlan plan, PlanJob(std::move(options), env));
+  std::fputs(DryRunText(plan, UsableCores()).c_str(), stdout);
+  return 0;
 }
 
 }  // namespace ddprun::launcher

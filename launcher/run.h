@@ -5,12 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "launcher/cli/options.h"
+#include "launcher/commands.h"
 
 namespace ddprun::launcher {
-
-// Returns the subcommands of ddprun: a new one is a row of this table.
-std::span<const Subcommand> AllSubcommands();
 
 // Runs what `args`, without the program's name, ask for, and returns the exit code. Call it on the
 // main thread, before any other thread is started.

@@ -1,11 +1,9 @@
 // Assigns ranks to each node's workers as torch elastic does (agent/server/api.py, 2.11,
-// _assign_worker_ranks). Also has the JSON by which nodes exchange counts and ranks. Pure.
+// _assign_worker_ranks). Pure.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace ddprun::rendezvous {
@@ -29,13 +27,5 @@ struct AssignedRanks {
 
 // Returns the ranks of each node. `nodes` are in the order of their node ranks.
 std::vector<AssignedRanks> AssignRanks(std::span<const RoleInfo> nodes);
-
-// {"role": "default", "rank": 0, "local_world_size": 2}. Parsing returns nullopt for other text.
-std::string ToJson(const RoleInfo& info);
-std::optional<RoleInfo> ParseRoleInfo(std::string_view json);
-
-// [base_rank, world_size, role_base_rank, role_world_size]
-std::string ToJson(const AssignedRanks& ranks);
-std::optional<AssignedRanks> ParseAssignedRanks(std::string_view json);
 
 }  // namespace ddprun::rendezvous

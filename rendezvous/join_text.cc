@@ -37,6 +37,19 @@ Status CheckNodes(const RendezvousOptions& options) {
   return {};
 }
 
+Status CheckNodeRank(const RendezvousOptions& options) {
+  const int last = options.rules.max_nodes - 1;
+  const int rank = options.node_rank.value_or(0);
+  if (rank >= 0 && rank <= last) return {};
+  return Error{.code = Code::kUsage,
+               .title = "BAD NODE RANK",
+               .where = "--node_rank",
+               .what = "--node_rank is " + std::to_string(rank) + "; with --nnodes=" +
+                       std::to_string(last + 1) + " expected 0 to " + std::to_string(last) + ".",
+               .hint = "Give every node its own --node_rank, beginning with 0.",
+               .page = "node-rank"};
+}
+
 Error RendezvousError(
     std::string title, std::string what, std::string hint, std::string where, std::string page) {
   return {.code = Code::kRendezvous,

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "rendezvous/backend.h"
+#include "rendezvous/rendezvous_options.h"
 
 namespace ddprun::rendezvous {
 
@@ -18,6 +18,9 @@ std::string DurationText(std::chrono::milliseconds time);
 // Returns kUsage if the number of nodes is impossible (page "nnodes"), or if several nodes have no
 // endpoint at which to meet (page "endpoint").
 Status CheckNodes(const RendezvousOptions& options);
+
+// Returns kUsage if a job with a fixed number of nodes has no such node rank (page "node-rank").
+Status CheckNodeRank(const RendezvousOptions& options);
 
 // Returns an error with Code::kRendezvous. `where` may be "" if the error has no single place.
 Error RendezvousError(

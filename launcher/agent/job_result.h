@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/agent/job_history.h"
-#include "launcher/process/process.h"
+#include "launcher/process/process_exit.h"
 #include "launcher/report/job_end.h"
 #include "rendezvous/rendezvous.h"
 

@@ -7,7 +7,7 @@
 #include "base/result.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/output/stream_writer.h"
-#include "launcher/process/process.h"
+#include "launcher/process/process_exit.h"
 #include "launcher/report/job_end.h"
 
 namespace ddprun::launcher {

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "launcher/agent/worker_defaults.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/cli/device_count.h"
 #include "launcher/report/exit_text.h"

@@ -1,29 +1,13 @@
 #include "launcher/agent/worker_spec.h"
 
-#include <algorithm>
-#include <optional>
-
 #include "base/flight_recorder.h"
-#include "base/text.h"
+#include "launcher/agent/local_rank_argument.h"
+#include "launcher/agent/virtual_local_rank.h"
+#include "launcher/agent/worker_defaults.h"
 
 namespace ddprun::launcher {
 
 namespace {
-
-constexpr std::string_view kLocalRank = "local_rank";
-
-bool IsIdentifier(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
-
-// Returns how many characters of `text`, which follows a '$', name the local rank: "{local_rank}",
-// or "local_rank" at the end of an identifier. 0 means that it does not name the local rank.
-size_t LocalRankLength(std::string_view text) {
-  if (text.starts_with("{local_rank}")) return kLocalRank.size() + 2;
-  const bool bare = text.starts_with(kLocalRank) &&
-                    (text.size() == kLocalRank.size() || !IsIdentifier(text[kLocalRank.size()]));
-  return bare ? kLocalRank.size() : 0;
-}
 
 void SetRanks(const Attempt& attempt, int local_rank, Environment& env) {
   const rendezvous::Membership& node = attempt.membership;
@@ -37,24 +21,8 @@ void SetRanks(const Attempt& attempt, int local_rank, Environment& env) {
   env.Set("ROLE_RANK", std::to_string(node.role_base_rank + local_rank));
   env.Set("ROLE_WORLD_SIZE", std::to_string(node.role_world_size));
   env.Set("ROLE_NAME", options.rdzv.role);
-}
-
-// Sets the variables that only ddp-trainer reads.
-void SetForTrainer(const Attempt& attempt, Environment& env) {
-  // Seconds from the stop signal to SIGKILL.
-  std::string seconds = std::to_string(static_cast<double>(attempt.plan.grace().count()) / 1000);
-  env.Set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", seconds);
-  // Differs from the restart count if nodes came or went, which starts a round without a restart.
-  env.Set("DDPRUN_ROUND", std::to_string(attempt.membership.round));
-}
-
-// Returns the GPU that the worker sees as its device 0.
-std::string OwnDevice(const Environment& base, int local_rank) {
-  const std::optional<std::string> visible = base.Get("CUDA_VISIBLE_DEVICES");
-  if (!visible) return std::to_string(local_rank);
-  std::string device(SplitAt(*visible, ',')[static_cast<size_t>(local_rank)]);
-  std::erase(device, ' ');
-  return device;
+  env.Set("MASTER_ADDR", node.master_addr);
+  env.Set("MASTER_PORT", std::to_string(node.master_port));
 }
 
 void SetElastic(const Attempt& attempt, const std::string& error_file, Environment& env) {
@@ -67,93 +35,45 @@ void SetElastic(const Attempt& attempt, const std::string& error_file, Environme
   env.Set("TORCHELASTIC_SIGNALS_TO_HANDLE", options.signals_text);
 }
 
+// Sets the variables that torchrun does not have.
+void SetOwn(const Attempt& attempt, Environment& env) {
+  const AgentPlan& plan = attempt.plan;
+  env.Set("DDPRUN_JOB_ID", plan.job_id);
+  // Time of the steady clock, because a limit of time holds for the whole job with its restarts.
+  env.Set("DDPRUN_JOB_BEGAN_NS", std::to_string(plan.job_began.time_since_epoch().count()));
+  env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
+  env.Set(kFlightRecorderVariable, std::to_string(attempt.flight_recorder_fd));
+  if (!plan.target.is_trainer_config) return;
+  // Seconds from the stop signal to SIGKILL.
+  const double grace = static_cast<double>(plan.grace().count()) / 1000;
+  env.Set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", std::to_string(grace));
+  // Differs from the restart count if nodes came or went, which starts a round without a restart.
+  env.Set("DDPRUN_ROUND", std::to_string(attempt.membership.round));
+}
+
 }  // namespace
 
 WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
   const AgentPlan& plan = attempt.plan;
-  const Environment& base = plan.env;
-  const std::vector<std::string>& argv = plan.target.argv;
-  WorkerSpec spec;
-  spec.rank = attempt.membership.base_rank + local_rank;
-  spec.local_rank = local_rank;
+  WorkerSpec spec{.rank = attempt.membership.base_rank + local_rank,
+                  .local_rank = local_rank,
+                  .argv = CommandOf(plan.target.argv, local_rank),
+                  .env = plan.env,
+                  .inherited_fds = {attempt.node_memory_fd, attempt.flight_recorder_fd}};
   if (!attempt.error_folder.empty()) {
     spec.error_file = attempt.error_folder + "/" + std::to_string(local_rank) + "/error.json";
   }
-  for (size_t i = 0; i < argv.size(); ++i) {
-    // Keeps the program's name unchanged.
-    spec.argv.push_back(i == 0 ? argv[i] : SubstituteLocalRank(argv[i], local_rank));
-  }
-
-  spec.env = base;
   SetRanks(attempt, local_rank, spec.env);
-  spec.env.Set("MASTER_ADDR", attempt.membership.master_addr);
-  spec.env.Set("MASTER_PORT", std::to_string(attempt.membership.master_port));
   SetElastic(attempt, spec.error_file, spec.env);
-  if (plan.target.is_trainer_config) SetForTrainer(attempt, spec.env);
-  if (plan.options.virtual_local_rank) {
-    spec.env.Set("CUDA_VISIBLE_DEVICES", OwnDevice(base, local_rank));
-  }
-  if (!base.Get("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
-    spec.env.Set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  }
-  ShareCores(attempt.usable_cores, plan.local_world_size(), spec.env);
-  // Makes Python print the stacks of all threads if it crashes, or if ddprun ends it as hung.
-  if (!base.Get("PYTHONFAULTHANDLER")) spec.env.Set("PYTHONFAULTHANDLER", "1");
-  spec.env.Set("DDPRUN_JOB_ID", plan.job_id);
-  // Time of the steady clock, because a limit of time holds for the whole job with its restarts.
-  spec.env.Set("DDPRUN_JOB_BEGAN_NS", std::to_string(plan.job_began.time_since_epoch().count()));
-  spec.env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
-  spec.env.Set(kFlightRecorderVariable, std::to_string(attempt.flight_recorder_fd));
-  spec.inherited_fds = {attempt.node_memory_fd, attempt.flight_recorder_fd};
+  SetOwn(attempt, spec.env);
+  if (plan.options.virtual_local_rank) ShowOwnGpu(local_rank, spec.env);
+  SetWorkerDefaults(attempt.usable_cores, plan.local_world_size(), spec.env);
   if (!plan.cpus.empty()) {
     spec.cpus = plan.cpus[static_cast<size_t>(local_rank)];
     // Workers that a template forks read this and bind themselves.
     spec.env.Set("DDPRUN_CPUS", FormatCpuList(spec.cpus));
   }
   return spec;
-}
-
-void ShareCores(int cores, int workers, Environment& env) {
-  if (!env.Get("OMP_NUM_THREADS")) {
-    env.Set("OMP_NUM_THREADS", std::to_string(std::max(1, cores / workers)));
-  }
-}
-
-Status CheckVirtualLocalRank(const Environment& base, int local_world_size) {
-  const std::optional<std::string> visible = base.Get("CUDA_VISIBLE_DEVICES");
-  if (!visible) return {};
-  const size_t count = SplitAt(*visible, ',').size();
-  if (static_cast<size_t>(local_world_size) <= count) return {};
-  return Error{.code = Code::kUsage,
-               .title = "TOO FEW GPUS",
-               .where = "--virtual_local_rank",
-               .what = "CUDA_VISIBLE_DEVICES is \"" + *visible + "\", which names " +
-                       std::to_string(count) + " GPUs for " + std::to_string(local_world_size) +
-                       " workers; with --virtual_local_rank each needs its own.",
-               .hint = "Start fewer workers, or name more GPUs.",
-               .page = "no-gpu"};
-}
-
-std::string SubstituteLocalRank(std::string_view text, int local_rank) {
-  std::string result;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] != '$') {
-      result += text[i];
-      continue;
-    }
-    const std::string_view rest = text.substr(i + 1);
-    if (const size_t length = LocalRankLength(rest); length > 0) {
-      result += std::to_string(local_rank);
-      i += length;
-    } else {
-      result += '$';
-      if (rest.starts_with("$") && LocalRankLength(rest.substr(1)) > 0) {
-        result += rest.substr(1, LocalRankLength(rest.substr(1)));
-        i += 1 + LocalRankLength(rest.substr(1));
-      }
-    }
-  }
-  return result;
 }
 
 }  // namespace ddprun::launcher

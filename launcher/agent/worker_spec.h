@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/env.h"
@@ -26,26 +25,12 @@ struct WorkerSpec {
   int local_rank = 0;
   std::vector<std::string> argv;
   Environment env;                 // complete
-  std::string error_file;          // "" means none
+  std::string error_file = {};     // "" means none
   std::vector<int> inherited_fds;  // memory that the node's workers share, the flight recorder
-  CpuSet cpus;                     // on which it may run; empty means all of ddprun's
+  CpuSet cpus = {};                // on which it may run; empty means all of ddprun's
 };
 
 // Returns a worker's spec. Its environment is the plan's plus all variables of torchrun 2.11.
 WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank);
-
-// Sets the number of OpenMP threads, unless the user has set it: divides the cores evenly. torchrun
-// sets 1, which leaves cores idle; for a single worker it sets nothing, and the worker then ignores
-// cgroup limits.
-void ShareCores(int cores, int workers, Environment& env);
-
-// Returns kUsage if CUDA_VISIBLE_DEVICES names fewer GPUs than there are workers, because with
-// --virtual-local-rank each worker gets one entry of it.
-Status CheckVirtualLocalRank(const Environment& base, int local_world_size);
-
-// Replaces ${local_rank} and $local_rank in an argument, as torchrun does; a second $ in front
-// prevents this. Keeps all other text, also "$$": torchrun turns every "$$" into "$", which would
-// break `sh -c 'echo $$'`.
-std::string SubstituteLocalRank(std::string_view text, int local_rank);
 
 }  // namespace ddprun::launcher

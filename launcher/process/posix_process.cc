@@ -95,16 +95,6 @@ std::optional<ProcessExit> ExitOf(const siginfo_t& info) {
 
 }  // namespace
 
-int ExitCode(const ProcessExit& exit) {
-  if (const auto* exited = std::get_if<Exited>(&exit)) return exited->code;
-  return 128 + std::get<Signaled>(exit).signal;
-}
-
-std::string SignalName(int signal) {
-  const char* name = ::sigabbrev_np(signal);
-  return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
-}
-
 struct PosixProcessHost::Watched {
   pid_t pid;
   asio::posix::stream_descriptor pidfd;

@@ -10,7 +10,7 @@
 
 #include "base/nvidia_driver.h"
 #include "base/result.h"
-#include "launcher/process/process.h"
+#include "launcher/process/process_exit.h"
 #include "launcher/report/out_of_memory.h"
 #include "launcher/report/worker_record.h"
 

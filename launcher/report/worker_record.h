@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/last_words.h"
-#include "launcher/process/process.h"
+#include "launcher/process/process_exit.h"
 
 namespace ddprun::launcher {
 

@@ -12,7 +12,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/unique_fd.h"
-#include "rendezvous/backend.h"
+#include "rendezvous/rendezvous_options.h"
 
 namespace ddprun::rendezvous {
 

@@ -11,11 +11,11 @@
 #include <asio/steady_timer.hpp>
 #include <nlohmann/json_fwd.hpp>
 
-#include "rendezvous/backend.h"
 #include "rendezvous/elastic/control_channel.h"
 #include "rendezvous/elastic/coordinator.h"
 #include "rendezvous/net/async_connect.h"
 #include "rendezvous/net/async_resolve.h"
+#include "rendezvous/rendezvous_options.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun::rendezvous {

@@ -12,9 +12,10 @@
 #include <asio/steady_timer.hpp>
 #include <nlohmann/json_fwd.hpp>
 
-#include "rendezvous/backend.h"
 #include "rendezvous/elastic/coordinator_link.h"
 #include "rendezvous/net/async_resolve.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/rendezvous_options.h"
 #include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_server.h"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "rendezvous/backend.h"
+#include "rendezvous/rendezvous.h"
 
 namespace ddprun::rendezvous {
 

@@ -6,6 +6,7 @@
 #include "rendezvous/assign_ranks.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/peer_json.h"
+#include "rendezvous/rank_json.h"
 
 namespace ddprun::rendezvous {
 

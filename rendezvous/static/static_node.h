@@ -11,7 +11,8 @@
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
-#include "rendezvous/backend.h"
+#include "rendezvous/rendezvous.h"
+#include "rendezvous/rendezvous_options.h"
 #include "rendezvous/static/job_keys.h"
 #include "rendezvous/store/store_connection.h"
 #include "rendezvous/store/store_server.h"

@@ -2,33 +2,19 @@
 
 #include <utility>
 
-#include <asio/post.hpp>
-
 #include "base/env.h"
 #include "rendezvous/backends.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/peer_json.h"
-#include "rendezvous/store_host.h"
+#include "rendezvous/rank_json.h"
 
 namespace ddprun::rendezvous {
 
 namespace {
 
-constexpr std::chrono::milliseconds kLookUpPause{500};
-
 Result<std::shared_ptr<Rendezvous>> Make(asio::io_context& io, RendezvousOptions options) {
   DDPRUN_TRY(CheckNodes(options));
-  const int last = options.rules.max_nodes - 1;
-  const int rank = options.node_rank.value_or(0);
-  if (rank < 0 || rank > last) {
-    return Error{.code = Code::kUsage,
-                 .title = "BAD NODE RANK",
-                 .where = "--node_rank",
-                 .what = "--node_rank is " + std::to_string(rank) + "; with --nnodes=" +
-                         std::to_string(last + 1) + " expected 0 to " + std::to_string(last) + ".",
-                 .hint = "Give every node its own --node_rank, beginning with 0.",
-                 .page = "node-rank"};
-  }
+  DDPRUN_TRY(CheckNodeRank(options));
   return Owned(std::make_shared<StaticRendezvous>(io, std::move(options)));
 }
 
@@ -41,13 +27,13 @@ const Backend kStaticBackend = {.name = "static",
                                 .make = Make};
 
 StaticRendezvous::StaticRendezvous(asio::io_context& io, RendezvousOptions options)
-    : node_(io, std::move(options)), pause_(io) {}
+    : node_(io, std::move(options)) {}
 
 // Drops the handlers of the round, and the timers and connections that it does not share with the
 // next round.
 void StaticRendezvous::Reset() {
   assigned_.reset();
-  pause_.cancel();
+  own_store_.Reset();
   barrier_.Reset();
   spread_.Reset();
   host_.Reset();
@@ -57,7 +43,6 @@ void StaticRendezvous::Stop() {
   node_.Stop();
   Reset();
   identity_.Reset();
-  resolve_.reset();
   presence_.reset();
 }
 
@@ -69,10 +54,7 @@ void StaticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   Reset();
   node_.BeginRound(weak_from_this(), std::move(done));
   join_watch_.Start();
-  if (node_.is_host()) {
-    if (node_.round == 0) return LookUpOwn();
-    return asio::post(node_.io, node_.InRound([this] { OpenStore(); }));
-  }
+  if (node_.is_host()) return own_store_.Open([this] { OnStoreOpen(); });
   if (node_.connection == nullptr) {
     node_.connection = std::make_unique<StoreConnection>(
         node_.io, node_.options.endpoint, DeadlineAfter(node_.options.rules.join_timeout));
@@ -80,52 +62,12 @@ void StaticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   Announce();
 }
 
-void StaticRendezvous::LookUpOwn() {
-  if (!node_.joining()) return;
-  const std::string& host = node_.options.endpoint.host;
-  resolve_ = std::make_unique<AsyncResolve>(
-      node_.io, host,
-      node_.InRound([this, host](const Result<std::vector<asio::ip::address>>& found) {
-        if (!found.has_value()) {
-          // The name may become known. Until then the store must not listen on all addresses.
-          node_.ReportLine("waiting for the name of node 0: " + found.error().what);
-          return node_.After(pause_, kLookUpPause, [this] { LookUpOwn(); });
-        }
-        addresses_ = OwnAddresses(host, *found, node_.nnodes);
-        if (addresses_.empty()) {
-          node_.ReportLine("listening on all addresses: " + host +
-                           " is not known as an address of this machine");
-        }
-        OpenStore();
-      }));
-}
-
-// A single node replaces its store in every round, at the same port. Several nodes keep the first
-// store for their agents, and the workers of later rounds get another one.
-void StaticRendezvous::OpenStore() {
-  const bool replace = node_.alone() || node_.round == 0;
-  std::unique_ptr<StoreServer>& opened = replace ? node_.server : node_.round_server;
-  opened.reset();
-  const uint16_t port = replace ? node_.options.endpoint.port : uint16_t{0};
-  auto server = ListenOnOwn(node_.io, addresses_, port);
-  if (!server.has_value()) {
-    const bool taken =
-        server.error().code == Code::kAddressInUse && !node_.alone() && node_.round == 0;
-    return taken ? identity_.FailWithoutPort(server.error())
-                 : node_.EndJoin(std::move(server).error());
-  }
-  opened = *std::move(server);
+void StaticRendezvous::OnStoreOpen() {
   if (node_.alone()) {
     const RoleInfo self{node_.options.role, 0, node_.options.local_world_size};
-    return FinishJoin(AssignRanks({&self, 1})[0], opened->port());
+    return FinishJoin(AssignRanks({&self, 1})[0], node_.server->port());
   }
-  if (node_.round == 0) {
-    node_.hosted_by_ddprun = true;
-    node_.ReportLine(ExposureWarning(addresses_, opened->port()));
-    identity_.PublishHost();
-    if (addresses_.empty()) identity_.FindSecondHost();
-    host_.WatchNodes();
-  }
+  if (node_.round == 0) host_.WatchNodes();
   Announce();
 }
 

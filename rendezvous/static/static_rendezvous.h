@@ -4,15 +4,12 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
-
-#include <asio/steady_timer.hpp>
 
 #include "rendezvous/assign_ranks.h"
-#include "rendezvous/net/async_resolve.h"
 #include "rendezvous/static/exit_barrier.h"
 #include "rendezvous/static/join_watch.h"
 #include "rendezvous/static/node_identity.h"
+#include "rendezvous/static/own_store.h"
 #include "rendezvous/static/round_spread.h"
 #include "rendezvous/static/static_host.h"
 #include "rendezvous/static/static_node.h"
@@ -37,8 +34,7 @@ class StaticRendezvous final : public Rendezvous,
 
  private:
   void Reset();
-  void LookUpOwn();
-  void OpenStore();
+  void OnStoreOpen();
   void Announce();
   void EnterRound();
   void OnAssigned(const Result<std::string>& value);
@@ -46,13 +42,11 @@ class StaticRendezvous final : public Rendezvous,
 
   StaticNode node_;
   NodeIdentity identity_{node_};
+  OwnStore own_store_{node_, identity_};
   ExitBarrier barrier_{node_};
   RoundSpread spread_{node_, barrier_};
   StaticHost host_{node_, barrier_};
   JoinWatch join_watch_{node_, host_};
-  std::vector<asio::ip::address> addresses_;  // on node 0: where its stores listen; empty means all
-  std::unique_ptr<AsyncResolve> resolve_;
-  asio::steady_timer pause_;              // between two attempts to resolve
   std::unique_ptr<StoreWatch> presence_;  // on the other nodes: see JobKeys::Present()
   std::unique_ptr<StoreWatch> assigned_;  // of this round's ranks
 };

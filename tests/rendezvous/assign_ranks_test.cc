@@ -28,27 +28,6 @@ TEST(AssignRanks, CountsEachRoleApart) {
                                               AssignedRanks{3, 7, 2, 6}));
 }
 
-TEST(AssignRanks, WritesAndReadsTorchElasticsJson) {
-  const auto info = ParseRoleInfo(R"({"role": "default", "rank": 1, "local_world_size": 8})");
-  ASSERT_TRUE(info.has_value());
-  EXPECT_EQ(info->role, "default");
-  EXPECT_EQ(info->node_rank, 1);
-  EXPECT_EQ(info->local_world_size, 8);
-  EXPECT_EQ(ParseRoleInfo(ToJson(*info))->local_world_size, 8);
-  EXPECT_EQ(ParseAssignedRanks("[3, 5, 3, 5]"), (AssignedRanks{3, 5, 3, 5}));
-  EXPECT_EQ(ParseAssignedRanks(ToJson(AssignedRanks{3, 5, 3, 5})), (AssignedRanks{3, 5, 3, 5}));
-}
-
-TEST(AssignRanks, RefusesWhatNoLauncherWrites) {
-  for (const char* text : {"", "[1, 2", "{}", "[1,2,3]", "[1,2,3,\"4\"]", "[-1,2,3,4]", "[1e9]"}) {
-    EXPECT_FALSE(ParseAssignedRanks(text).has_value()) << text;
-  }
-  for (const char* text : {"", "[]", "{\"role\":\"x\",\"rank\":0}",
-                           "{\"role\":1,\"rank\":0,\"local_world_size\":1}"}) {
-    EXPECT_FALSE(ParseRoleInfo(text).has_value()) << text;
-  }
-}
-
 TEST(RoundEnd, IsReadAsItWasWritten) {
   const auto worker = std::make_shared<const nlohmann::json>(nlohmann::json{{"rank", 5}});
   const RoundEnd read = ParseNote(ToNote({.kind = RoundEnd::Kind::kRestart,

@@ -124,15 +124,6 @@ TEST(WorkerSpec, ShowsEachWorkerItsOwnGpuAsTheFirst) {
   EXPECT_EQ(Spec(plan, 1).env.Get("CUDA_VISIBLE_DEVICES"), "1");
 }
 
-TEST(WorkerSpec, NeedsAGpuForEachVirtualLocalRank) {
-  const Environment env(Environment::Variables{{"CUDA_VISIBLE_DEVICES", "4,5"}});
-  EXPECT_TRUE(CheckVirtualLocalRank(env, 2).ok());
-  EXPECT_TRUE(CheckVirtualLocalRank({}, 8).ok());
-  const Status status = CheckVirtualLocalRank(env, 3);
-  ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.error().what, testing::HasSubstr("names 2 GPUs for 3 workers"));
-}
-
 TEST(WorkerSpec, CarriesTheCpusOfItsLocalRank) {
   AgentPlan plan = SomePlan();
   EXPECT_FALSE(Spec(plan, 1).env.Get("DDPRUN_CPUS"));
@@ -140,14 +131,6 @@ TEST(WorkerSpec, CarriesTheCpusOfItsLocalRank) {
   const WorkerSpec spec = Spec(plan, 1);
   EXPECT_THAT(spec.cpus, ElementsAre(2, 3, 6));
   EXPECT_EQ(spec.env.Get("DDPRUN_CPUS"), "2-3,6");
-}
-
-TEST(SubstituteLocalRank, ReplacesBothFormsAndKeepsOtherDollars) {
-  EXPECT_EQ(SubstituteLocalRank("a${local_rank}b$local_rank.c", 12), "a12b12.c");
-  EXPECT_EQ(SubstituteLocalRank("$local_ranks $HOME ${HOME} $", 1), "$local_ranks $HOME ${HOME} $");
-  EXPECT_EQ(SubstituteLocalRank("$${local_rank} $$local_rank", 1), "${local_rank} $local_rank");
-  EXPECT_EQ(SubstituteLocalRank("kill $$", 1), "kill $$");
-  EXPECT_EQ(SubstituteLocalRank("", 1), "");
 }
 
 }  // namespace

@@ -1,0 +1,34 @@
+#include "launcher/agent/virtual_local_rank.h"
+
+#include <optional>
+#include <string>
+
+#include "base/text.h"
+
+namespace ddprun::launcher {
+
+Status CheckVirtualLocalRank(const Environment& base, int local_world_size) {
+  const std::optional<std::string> visible = base.Get("CUDA_VISIBLE_DEVICES");
+  if (!visible) return {};
+  const size_t count = SplitAt(*visible, ',').size();
+  if (static_cast<size_t>(local_world_size) <= count) return {};
+  return Error{.code = Code::kUsage,
+               .title = "TOO FEW GPUS",
+               .where = "--virtual_local_rank",
+               .what = "CUDA_VISIBLE_DEVICES is \"" + *visible + "\", which names " +
+                       std::to_string(count) + " GPUs for " + std::to_string(local_world_size) +
+                       " workers; with --virtual_local_rank each needs its own.",
+               .hint = "Start fewer workers, or name more GPUs.",
+               .page = "no-gpu"};
+}
+
+void ShowOwnGpu(int local_rank, Environment& env) {
+  std::string device = std::to_string(local_rank);
+  if (const std::optional<std::string> visible = env.Get("CUDA_VISIBLE_DEVICES")) {
+    device = SplitAt(*visible, ',')[static_cast<size_t>(local_rank)];
+    std::erase(device, ' ');
+  }
+  env.Set("CUDA_VISIBLE_DEVICES", device);
+}
+
+}  // namespace ddprun::launcher
