@@ -37,8 +37,6 @@ class HostProcessGroup : public TensorCollectives {
     std::vector<int> names = {};
     GroupWire wire = {};
   };
-  // Returns the time that waits of a node's ranks spin: 0 unless each rank has a core.
-  static std::chrono::nanoseconds SpinTime(int ranks);
   // Makes the group. `memory` is one file for all ranks of the node (SharedRegion::CreateFile),
   // inherited or passed as a descriptor. Throws Failure if it cannot be mapped.
   static c10::intrusive_ptr<HostProcessGroup> Create(const UniqueFd& memory,
