@@ -5,6 +5,7 @@
 
 #include "base/flight_recorder.h"
 #include "base/text.h"
+#include "launcher/cli/node_flags.h"
 
 namespace ddprun::launcher {
 
@@ -46,6 +47,7 @@ void SetForTrainer(const Attempt& attempt, Environment& env) {
   env.Set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", seconds);
   // Differs from the restart count if nodes came or went, which starts a round without a restart.
   env.Set("DDPRUN_ROUND", std::to_string(attempt.membership.round));
+  env.Set("DDPRUN_NODE_FLAGS", NodeFlagsText(attempt.plan.options));
 }
 
 // Returns the GPU that the worker sees as its device 0.
@@ -93,12 +95,11 @@ WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
   if (plan.options.virtual_local_rank) {
     spec.env.Set("CUDA_VISIBLE_DEVICES", OwnDevice(base, local_rank));
   }
-  if (!base.Get("TORCH_NCCL_ASYNC_ERROR_HANDLING")) {
-    spec.env.Set("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  }
   ShareCores(attempt.usable_cores, plan.local_world_size(), spec.env);
-  // Makes Python print the stacks of all threads if it crashes, or if ddprun ends it as hung.
-  if (!base.Get("PYTHONFAULTHANDLER")) spec.env.Set("PYTHONFAULTHANDLER", "1");
+  // Python then prints the stacks of all threads if it crashes, or if ddprun ends it as hung.
+  for (const char* name : {"PYTHONFAULTHANDLER", "TORCH_NCCL_ASYNC_ERROR_HANDLING"}) {
+    if (!base.Get(name)) spec.env.Set(name, "1");
+  }
   spec.env.Set("DDPRUN_JOB_ID", plan.job_id);
   // Time of the steady clock, because a limit of time holds for the whole job with its restarts.
   spec.env.Set("DDPRUN_JOB_BEGAN_NS", std::to_string(plan.job_began.time_since_epoch().count()));
@@ -114,9 +115,8 @@ WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
 }
 
 void ShareCores(int cores, int workers, Environment& env) {
-  if (!env.Get("OMP_NUM_THREADS")) {
-    env.Set("OMP_NUM_THREADS", std::to_string(std::max(1, cores / workers)));
-  }
+  if (env.Get("OMP_NUM_THREADS")) return;
+  env.Set("OMP_NUM_THREADS", std::to_string(std::max(1, cores / workers)));
 }
 
 Status CheckVirtualLocalRank(const Environment& base, int local_world_size) {
@@ -128,8 +128,9 @@ Status CheckVirtualLocalRank(const Environment& base, int local_world_size) {
                .title = "TOO FEW GPUS",
                .where = "--virtual_local_rank",
                .what = "CUDA_VISIBLE_DEVICES is \"" + *visible + "\", which names " +
-                       std::to_string(count) + " GPUs for " + std::to_string(local_world_size) +
-                       " workers; with --virtual_local_rank each needs its own.",
+                       CountText(std::ssize(SplitAt(*visible, ',')), "GPU") + " for " +
+                       CountText(local_world_size, "worker") +
+                       "; with --virtual_local_rank each needs its own.",
                .hint = "Start fewer workers, or name more GPUs.",
                .page = "no-gpu"};
 }
