@@ -13,22 +13,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/text.h"
 #include "base/unique_fd.h"
 
 namespace ddprun {
 
 namespace {
 
-constexpr int kMaxFrames = 64;
-constexpr int kMaxNames = 10;
-constexpr int kOwnFrames = 2;  // frames of the signal handler
+constexpr int kMaxFrames = 128;
+constexpr int kMaxNames = 16;
+constexpr int kTorchNames = 2;  // of functions of LibTorch that follow each other
+constexpr int kOwnFrames = 2;   // frames of the signal handler
 constexpr unsigned kNamingSeconds = 3;
 
 // The symbol table of an ELF file, which also has functions that the file does not export.
@@ -86,13 +92,17 @@ std::string Demangle(const std::string& name) {
   return text ? text.get() : name;
 }
 
-// Returns "  step(int) (libwaves.so)"; "" means unknown.
-std::string Describe(void* frame) {
+struct NamedFrame {
+  std::string function;  // "" means unknown
+  std::string file;      // "libwaves.so"
+};
+
+NamedFrame Describe(void* frame) {
   // The frame's address is the next instruction, which may belong to another function.
   const uintptr_t address = reinterpret_cast<uintptr_t>(frame) - 1;
   Dl_info info{};
   if (::dladdr(reinterpret_cast<void*>(address), &info) == 0 || info.dli_fname == nullptr)
-    return "";
+    return {};
   const std::string file = info.dli_fname;
   std::string name = info.dli_sname == nullptr ? "" : info.dli_sname;
   if (name.empty()) {
@@ -100,21 +110,47 @@ std::string Describe(void* frame) {
     const char* path = ::access(file.c_str(), R_OK) == 0 ? file.c_str() : "/proc/self/exe";
     name = Symbols(path).NameAt(address, reinterpret_cast<uintptr_t>(info.dli_fbase));
   }
-  if (name.empty()) return "";
-  return "  " + Demangle(name) + " (" + file.substr(file.rfind('/') + 1) + ")\n";
+  return {.function = Demangle(name), .file = file.substr(file.rfind('/') + 1)};
+}
+
+// Returns the frames with a name, without the way from an exception or abort() to the signal.
+std::vector<NamedFrame> NamedFrames(void* const* frames, int count) {
+  constexpr std::string_view kThrowing[] = {"__cxa_throw", "__cxa_rethrow", "std::terminate()",
+                                            "abort",       "raise",         "gsignal",
+                                            "pthread_kill"};
+  std::vector<NamedFrame> named;
+  for (int i = kOwnFrames; i < count; ++i) {
+    NamedFrame frame = Describe(frames[i]);
+    if (std::ranges::find(kThrowing, frame.function) != std::end(kThrowing)) {
+      named.clear();
+    } else if (!frame.function.empty()) {
+      named.push_back(std::move(frame));
+    }
+  }
+  return named;
 }
 
 // Runs in a child process, because after a crash a function that allocates memory may never return.
 void WriteNames(const char* title, void* const* frames, int count) {
   std::string text = title;
-  int named = 0;
-  for (int i = kOwnFrames; i < count && named < kMaxNames; ++i) {
-    const std::string line = Describe(frames[i]);
-    if (!line.empty()) ++named;
-    text += line;
+  int left_out = 0;
+  int written = 0;
+  int of_torch = 0;
+  const std::vector<NamedFrame> named = NamedFrames(frames, count);
+  for (const NamedFrame& frame : named) {
+    const bool torch = frame.file.starts_with("libtorch") || frame.file.starts_with("libc10");
+    of_torch = torch ? of_torch + 1 : 0;
+    if (of_torch > kTorchNames) {
+      ++left_out;
+      continue;
+    }
+    if (left_out > 0) text += "  ... (" + CountText(left_out, "function") + " of LibTorch)\n";
+    left_out = 0;
+    if (++written > kMaxNames) break;
+    text += "  " + frame.function + " (" + frame.file + ")\n";
   }
-  if (named == 0) return;
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  if (named.empty()) return;
+  [[maybe_unused]] const ssize_t bytes = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
 }  // namespace

@@ -3,15 +3,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/text.h"
+#include "base/terminal.h"
 
 namespace ddprun {
-
-namespace {
-
-constexpr size_t kBarWidth = 92;
-
-}  // namespace
 
 Error Error::While(std::string_view doing) && {
   what = "While " + std::string(doing) + ":\n" + what;
@@ -58,13 +52,7 @@ int ExitStatus(Code code) {
 }
 
 std::string Render(const Error& error) {
-  std::string text =
-      TitleBar(error.title, error.where, kBarWidth, /*color=*/false) + error.what + "\n";
-  if (!error.hint.empty()) text += error.hint + "\n";
-  if (!error.page.empty()) text += "More: ddprun explain " + error.page + "\n";
-  text = MakePrintable(text);
-  for (const Error& other : error.more) text += "\n" + Render(other);
-  return text;
+  return Render(error, TextStyle{});
 }
 
 }  // namespace ddprun

@@ -1,6 +1,7 @@
 // ddprun's error value: what went wrong, where, what was expected, what to do.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,7 +27,8 @@ enum class Code {
 
 // `title` is a short headline ("UNKNOWN KEY"). `where` is a place ("train.json:14:5", "rank 3"),
 // `what` has lines with what was found and what was expected, `hint` says what to do, and `page` is
-// an anchor in docs/errors.md. `more` has further errors of the input, shown below this one.
+// an anchor in docs/errors.md. `more` has further errors of the input, shown below this one;
+// `hidden` others are only counted.
 struct Error {
   Code code = Code::kFailed;
   std::string title = {};
@@ -35,6 +37,7 @@ struct Error {
   std::string hint = {};
   std::string page = {};
   std::vector<Error> more = {};
+  size_t hidden = 0;
 
   // Puts "While joining round 3:" as a first line before `what`.
   Error While(std::string_view doing) &&;

@@ -1,6 +1,11 @@
 #include "base/terminal.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include <algorithm>
+
+#include "base/text.h"
 
 namespace ddprun {
 
@@ -9,18 +14,30 @@ bool WantsColor(const Environment& env) {
          env.GetOr("TERM", "") != "dumb";
 }
 
-std::string RenderInColor(const Error& error) {
-  Error alone = error;
-  alone.more.clear();
-  std::string text = Render(alone);
-  text.insert(text.find('\n'), "\033[0m");
-  text.insert(0, "\033[1;31m");
-  for (const Error& other : error.more) text += "\n" + RenderInColor(other);
+TextStyle StyleOf(int fd, bool color) {
+  // On narrower terminals, wrapped lines are harder to read than cut ones.
+  constexpr size_t kLeastColumns = 40;
+  TextStyle style{.color = color};
+  winsize size{};
+  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
+    style.columns = std::clamp<size_t>(size.ws_col, kLeastColumns, style.columns);
+  }
+  return style;
+}
+
+std::string Render(const Error& error, const TextStyle& style) {
+  std::string body = error.what + "\n";
+  if (!error.hint.empty()) body += error.hint + "\n";
+  if (!error.page.empty()) body += "More: ddprun explain " + error.page + "\n";
+  std::string text =
+      TitleBar(MakePrintable(error.title), MakePrintable(error.where), style.columns, style.color) +
+      MakePrintable(body);
+  for (const Error& other : error.more) text += "\n" + Render(other, style);
   return text;
 }
 
 std::string RenderForTerminal(const Error& error, const Environment& env) {
-  return WantsColor(env) ? RenderInColor(error) : Render(error);
+  return Render(error, StyleOf(STDERR_FILENO, WantsColor(env)));
 }
 
 }  // namespace ddprun

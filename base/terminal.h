@@ -1,6 +1,7 @@
 // Renders errors for people who read standard error on a terminal.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "base/env.h"
@@ -11,8 +12,16 @@ namespace ddprun {
 // Returns whether standard error is a terminal that shows colours, and NO_COLOR does not forbid it.
 bool WantsColor(const Environment& env);
 
-// Returns the text of Render() with its title bars in red.
-std::string RenderInColor(const Error& error);
+struct TextStyle {
+  bool color = false;   // only of the title bar
+  size_t columns = 92;  // of the title bar; longer sentences are wrapped
+};
+
+// Returns the style for `fd`: a terminal's width if that is less, down to 40 columns.
+TextStyle StyleOf(int fd, bool color);
+
+// Returns the text of Render(error) in the style.
+std::string Render(const Error& error, const TextStyle& style);
 
 // Returns the text for standard error, in colour if WantsColor().
 std::string RenderForTerminal(const Error& error, const Environment& env);

@@ -98,6 +98,12 @@ std::string FormatBytes(int64_t bytes) {
   return text;
 }
 
+std::string CountText(int64_t count, std::string_view thing, std::string_view things) {
+  const std::string number = std::to_string(count) + " ";
+  if (count == 1) return number + std::string(thing);
+  return number + (things.empty() ? std::string(thing) + "s" : std::string(things));
+}
+
 size_t EditDistance(std::string_view a, std::string_view b) {
   // Optimal string alignment over three rows.
   std::vector<size_t> before_last(b.size() + 1);

@@ -31,6 +31,10 @@ bool IsStackFrame(std::string_view line);
 // Returns a text such as "1.5 GiB".
 std::string FormatBytes(int64_t bytes);
 
+// Returns a text such as "1 step" or "2 steps". `things` is the plural if it is not `thing` and an
+// s.
+std::string CountText(int64_t count, std::string_view thing, std::string_view things = "");
+
 // Turns A to Z into a to z in every locale. Keeps all other bytes, also those of UTF-8.
 inline std::string ToAsciiLower(std::string_view text) {
   std::string lower(text);

@@ -1,9 +1,9 @@
 # cmake --install: the programs, their documents; with the trainer also the CMake package, configs
 # and examples. `--component torch` puts LibTorch's libraries beside the programs, which then need
 # nothing of the place where they were built. cpack makes packages of the same.
-install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR}
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR}  # the links of README.md lead there
         FILES_MATCHING PATTERN "*.md" PATTERN "*.json" PATTERN "*.svg")
-install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md LICENSE CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 set(DDPRUN_INSTALLED ${DDPRUN_PROGRAMS} apps/ddprun/ddprun.1)
 configure_file(cmake/CheckBuilt.cmake.in ${CMAKE_BINARY_DIR}/CheckBuilt.cmake @ONLY)
 

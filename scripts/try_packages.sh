@@ -45,7 +45,8 @@ installed() {
   in_root "$1" "
     $2/bin/ddprun --version | head -n 1
     $2/bin/ddprun explain worker-failed | grep -q .
-    for file in man/man1/ddprun.1 doc/ddprun/{errors,torchrun}.md doc/ddprun/{README.md,LICENSE} \
+    for file in man/man1/ddprun.1 doc/ddprun/docs/{errors,torchrun}.md \
+      doc/ddprun/{README.md,LICENSE} \
       bash-completion/completions/ddprun zsh/site-functions/_ddprun; do
       test -s $2/share/\$file; done
     test ! -e $2/lib/libddprun_base.a

@@ -10,6 +10,7 @@
 
 #include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
+#include "base/text.h"
 #include "trainer/worker/check_job.h"
 
 namespace ddprun::trainer {
@@ -70,10 +71,12 @@ class Said {
 
  private:
   static std::string Where(const std::vector<size_t>& concerned, const Runs& runs) {
-    std::string text =
-        "In run " + std::to_string(concerned.front() + 1) + " of " + std::to_string(runs.size());
-    for (const std::string& pair : runs[concerned.front()]) text += " " + pair;
-    if (concerned.size() > 1) text += ", and " + std::to_string(concerned.size() - 1) + " more";
+    std::string text = "In run " + std::to_string(concerned.front() + 1) + " of " +
+                       std::to_string(runs.size()) + ": " +
+                       FormatList(runs[concerned.front()], " ");
+    if (concerned.size() > 1) {
+      text += "; and in " + CountText(std::ssize(concerned) - 1, "more run");
+    }
     return text + "\n";
   }
 
@@ -91,10 +94,6 @@ void AddEach(Error problem, size_t run, Said& said) {
   for (const Error& other : others) AddEach(other, run, said);
 }
 
-std::string CountText(size_t count, const std::string& what) {
-  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
-}
-
 int Check(const CheckFlags& flags, const Environment& environment) {
   const Runs runs = ReadRuns(flags.runs);
   JobChecker checker(flags.config,
@@ -102,6 +101,7 @@ int Check(const CheckFlags& flags, const Environment& environment) {
                      environment);
   Said problems, warnings, facts;
   int status = 0;
+  size_t hidden = 0;  // of the run that has most, because runs mostly have the same mistakes
   for (size_t i = 0; i < runs.size(); ++i) {
     std::vector<std::string> overrides = flags.overrides;
     overrides.insert(overrides.end(), runs[i].begin(), runs[i].end());
@@ -109,17 +109,19 @@ int Check(const CheckFlags& flags, const Environment& environment) {
     for (const Error& problem : found.problems) {
       if (status == 0) status = ExitStatus(problem.code);
       AddEach(problem, i, problems);
+      hidden = std::max(hidden, problem.hidden);
     }
     for (const std::string& warning : found.warnings) warnings.Add("warning: " + warning + "\n", i);
     for (const std::string& fact : found.facts) facts.Add("  " + fact + "\n", i);
   }
   std::fputs(problems.Write(runs, kMostSaid, "\n").c_str(), stderr);
   std::fputs(warnings.Write(runs, kMostSaid).c_str(), stderr);
-  const std::string what =
-      flags.config + (runs.size() == 1 ? "" : ", " + CountText(runs.size(), "run")) + ", for " +
-      CountText(static_cast<size_t>(flags.ranks * flags.nodes), "rank") + ": ";
+  const std::string what = flags.config +
+                           (runs.size() == 1 ? "" : ", " + CountText(std::ssize(runs), "run")) +
+                           ", for " + CountText(int64_t{flags.ranks} * flags.nodes, "rank") + ": ";
   if (status != 0) {
-    std::fputs((what + CountText(problems.size(), "problem") + "\n").c_str(), stderr);
+    const auto count = static_cast<int64_t>(problems.size() + hidden);
+    std::fputs((what + CountText(count, "problem") + "\n").c_str(), stderr);
   } else {
     std::fputs((what + "no problem found\n" + facts.Write(runs, kMostSaid)).c_str(), stdout);
   }

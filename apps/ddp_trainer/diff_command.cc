@@ -8,6 +8,7 @@
 
 #include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
+#include "base/text.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/report/compare_runs.h"
 
@@ -58,7 +59,7 @@ void PrintConfigs(const std::vector<ConfigDifference>& differences) {
 std::optional<bool> PrintHashes(const std::string& first, const std::string& second) {
   const auto compared = CompareHashes(first, second);
   if (!compared) return std::nullopt;
-  const std::string steps = std::to_string(compared->steps) + " steps";
+  const std::string steps = CountText(compared->steps, "step");
   if (!compared->other_names.empty()) {
     std::printf("state hashes: only one of the runs has \"%s\"\n", compared->other_names.c_str());
   } else if (compared->first) {

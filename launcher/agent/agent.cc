@@ -327,9 +327,7 @@ void Agent::CloseAttempt() {
   if (attempt_ == nullptr) return;
   attempt_->group().workers().FinishOutput();
   history_.EndAttempt(*attempt_, ending_.end());
-  if (const auto hang = attempt_->hang()) {
-    surroundings_.console.err().WriteLines(RenderHang(*hang, plan_.target.name, plan_.color));
-  }
+  if (const auto hang = attempt_->hang()) ReportHang(plan_, *hang, surroundings_.console);
 }
 
 JobCauses Agent::Causes() const {

@@ -30,6 +30,11 @@ Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std
   return WriteFileAtomically(to, ErrorTextForParent(*text, exit), Durability::kUnsynced);
 }
 
+void ReportHang(const AgentPlan& plan, const HangReport& hang, Console& console) {
+  const TextStyle style = StyleOf(STDERR_FILENO, plan.color);
+  console.err().WriteLines(RenderHang(hang, plan.target.name, style));
+}
+
 void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {
   const std::string parent_file = plan.env.GetOr("TORCHELASTIC_ERROR_FILE", "");
   if (!parent_file.empty() && end.worker_failed) {
@@ -38,7 +43,7 @@ void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, co
     const Status told = CopyErrorFile(worker.error_file, *worker.exit, parent_file);
     if (!told.ok()) log.Warning("TORCHELASTIC_ERROR_FILE: " + told.error().what);
   }
-  console.err().WriteLines(RenderJobEnd(end, TerminalStyle(STDERR_FILENO, plan.color)));
+  console.err().WriteLines(RenderJobEnd(end, StyleOf(STDERR_FILENO, plan.color)));
   const Options& options = plan.options;
   if (options.report_file.empty()) return;
   const std::string path = ReportPath(

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/result.h"
 #include "launcher/agent/agent_plan.h"
+#include "launcher/hang/hang_report.h"
 #include "launcher/output/stream_writer.h"
 #include "launcher/process/process_exit.h"
 #include "launcher/report/job_end.h"
@@ -20,6 +21,9 @@ std::string ErrorTextForParent(const std::string& error_file, const ProcessExit&
 // Copies the error file at `from`, if it exists, to `to`, the error file that the parent process
 // of ddprun reads. torch elastic does so, too.
 Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std::string& to);
+
+// Reports a hang on standard error.
+void ReportHang(const AgentPlan& plan, const HangReport& hang, Console& console);
 
 // Reports the end on standard error, in the file of --report_file, and in the file of
 // TORCHELASTIC_ERROR_FILE.

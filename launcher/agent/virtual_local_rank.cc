@@ -10,14 +10,14 @@ namespace ddprun::launcher {
 Status CheckVirtualLocalRank(const Environment& base, int local_world_size) {
   const std::optional<std::string> visible = base.Get("CUDA_VISIBLE_DEVICES");
   if (!visible) return {};
-  const size_t count = SplitAt(*visible, ',').size();
-  if (static_cast<size_t>(local_world_size) <= count) return {};
+  const auto count = std::ssize(SplitAt(*visible, ','));
+  if (local_world_size <= count) return {};
   return Error{.code = Code::kUsage,
                .title = "TOO FEW GPUS",
                .where = "--virtual_local_rank",
                .what = "CUDA_VISIBLE_DEVICES is \"" + *visible + "\", which names " +
-                       std::to_string(count) + " GPUs for " + std::to_string(local_world_size) +
-                       " workers; with --virtual_local_rank each needs its own.",
+                       CountText(count, "GPU") + " for " + CountText(local_world_size, "worker") +
+                       "; with --virtual_local_rank each needs its own.",
                .hint = "Start fewer workers, or name more GPUs.",
                .page = "no-gpu"};
 }

@@ -4,6 +4,7 @@
 #include "launcher/agent/local_rank_argument.h"
 #include "launcher/agent/virtual_local_rank.h"
 #include "launcher/agent/worker_defaults.h"
+#include "launcher/cli/node_flags.h"
 
 namespace ddprun::launcher {
 
@@ -44,9 +45,9 @@ void SetOwn(const Attempt& attempt, Environment& env) {
   env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
   env.Set(kFlightRecorderVariable, std::to_string(attempt.flight_recorder_fd));
   if (!plan.target.is_trainer_config) return;
-  // Seconds from the stop signal to SIGKILL.
-  const double grace = static_cast<double>(plan.grace().count()) / 1000;
-  env.Set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", std::to_string(grace));
+  const std::chrono::duration<double> grace = plan.grace();  // from the stop signal to SIGKILL
+  env.Set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", std::to_string(grace.count()));
+  env.Set("DDPRUN_NODE_FLAGS", NodeFlagsText(plan.options));
   // Differs from the restart count if nodes came or went, which starts a round without a restart.
   env.Set("DDPRUN_ROUND", std::to_string(attempt.membership.round));
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "base/text.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -98,7 +100,7 @@ Result<std::vector<CpuSet>> BindWorkers(std::string_view mode,
       const std::vector<CpuSet> cores = GroupBy(cpus, topology.core_of_cpu);
       if (cores.size() < count) {
         return CannotBind(mode, "NUMA node " + std::to_string(node) + " has " +
-                                    std::to_string(cores.size()) + " cores for " +
+                                    CountText(std::ssize(cores), "core") + " for " +
                                     std::to_string(count) + " workers.");
       }
       result.push_back(ShareOfCores(cores, index, count));

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <iterator>
 
+#include "base/text.h"
 #include "launcher/cli/target.h"
 #include "launcher/doctor/checks.h"
 
@@ -60,9 +61,8 @@ void Append(std::vector<Finding> more, std::vector<Finding>& findings) {
 
 std::string Summary(const std::vector<Finding>& findings, const MachineFacts& machine, int gpus) {
   if (!NothingMissing(findings)) return "Something is missing, see above.\n";
-  return "Nothing is missing to train here on " + std::to_string(machine.cores) +
-         (machine.cores == 1 ? " core" : " cores") +
-         (gpus > 0 ? " and " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") : "") + ".\n";
+  return "Nothing is missing to train here on " + CountText(machine.cores, "core") +
+         (gpus > 0 ? " and " + CountText(gpus, "GPU") : "") + ".\n";
 }
 
 }  // namespace

@@ -53,8 +53,7 @@ Finding CheckLimit(const char* name, const ProcessLimit& limit, int64_t enough, 
 Finding CheckCores(const MachineFacts& facts) {
   Finding finding{.name = "cores",
                   .what = std::to_string(facts.cores) + " of " + std::to_string(facts.processors) +
-                          " processors, " + std::to_string(facts.numa_nodes) +
-                          (facts.numa_nodes == 1 ? " NUMA node" : " NUMA nodes"),
+                          " processors, " + CountText(facts.numa_nodes, "NUMA node"),
                   .facts = {{"usable", facts.cores},
                             {"processors", facts.processors},
                             {"numa_nodes", facts.numa_nodes}}};

@@ -15,7 +15,6 @@ constexpr size_t kShownRanks = 64;
 constexpr size_t kShownEnded = 16;
 constexpr size_t kShownWaits = 16;
 constexpr size_t kShownLog = 3;
-constexpr size_t kBarWidth = 92;
 
 std::string StateName(char state) {
   switch (state) {
@@ -51,6 +50,10 @@ std::string Names(const WorkerActivity& activity) {
 bool IsCulprit(const HangReport& report, const WorkerActivity& activity) {
   const std::vector<int>& ranks = report.culprit.ranks;
   return std::find(ranks.begin(), ranks.end(), activity.rank) != ranks.end();
+}
+
+bool HasFlight(const WorkerActivity& activity) {
+  return activity.flight.has_value();
 }
 
 std::string CulpritSentence(const HangReport& report) {
@@ -115,12 +118,22 @@ std::string DescribeActivity(const WorkerActivity& activity,
   return text;
 }
 
-std::string RenderHang(const HangReport& report, const std::string& program, bool color) {
-  std::string text = TitleBar("WORKERS HANG", program, kBarWidth, color);
+std::string RenderHang(const HangReport& report,
+                       const std::string& program,
+                       const TextStyle& style) {
+  std::string text = TitleBar("WORKERS HANG", program, style.columns, style.color);
   text += "No worker of this node has moved for " + SecondsText(report.still_for) +
           " (--hang_timeout=" + SecondsText(report.timeout) + ").\n";
   text += report.culprit.ranks.empty() ? "No rank stands out.\n"
                                        : "The others wait for: " + CulpritSentence(report) + ".\n";
+  if (report.culprit.ranks.empty() && std::ranges::none_of(report.activities, &HasFlight)) {
+    text +=
+        "These workers leave no record of their collectives. Compare their stacks: a rank in "
+        "another\n"
+        "line of your program calls another collective, or none. `py-spy dump --pid PID` shows "
+        "the\n"
+        "stack of a Python worker that still hangs (start without --hang_timeout).\n";
+  }
   text += EndedLines(report);
   std::vector<WorkerActivity> ordered = report.activities;
   std::stable_sort(ordered.begin(), ordered.end(),

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/terminal.h"
 #include "launcher/hang/worker_activity.h"
 #include "launcher/store/store_waits.h"
 
@@ -47,8 +48,10 @@ struct HangReport {
 std::string Summarize(const HangReport& report);
 
 // Returns the whole report, ending in a newline: the culprit's reason, then what each rank does,
-// the culprits first. `color` means for a terminal.
-std::string RenderHang(const HangReport& report, const std::string& program, bool color);
+// the culprits first.
+std::string RenderHang(const HangReport& report,
+                       const std::string& program,
+                       const TextStyle& style);
 
 // Returns "waits in all_reduce 418 (bucket 3, 25.0 MB of float32) of step 57 for 312 s".
 std::string DescribeActivity(const WorkerActivity& activity,

@@ -27,18 +27,37 @@ bool IsTracebackFrame(const std::string& line) {
   return line.starts_with("  File \"") && line.find(", in ") != std::string::npos;
 }
 
+// Takes the stack that base/crash_stack.h printed out of `lines`. Returns the names of its
+// functions.
+std::vector<std::string> TakeStack(std::vector<std::string>& lines) {
+  const auto head = std::ranges::find_if(lines, [](const std::string& line) {
+    return line.find("[0x") != line.npos || line.starts_with("Stack of ");
+  });
+  std::vector<std::string> names;
+  auto end = head;
+  for (bool named = false; end != lines.end(); ++end) {
+    const bool title = end->starts_with("Stack of ");
+    named = named || (title && end->ends_with(", by name:"));
+    const bool name = named && end->starts_with("  ");
+    if (name) names.push_back(*end);
+    if (!title && !name && end->find("[0x") == end->npos) break;
+  }
+  lines.erase(head, end);
+  return names;
+}
+
 // Returns the line of a stderr's end that says most. The last of these counts: the line below a
 // title, a C++ exception's text, the head of a stack, the exception of a Python traceback. If there
 // is none, it is the last line.
-std::string KeyLine(const std::vector<std::string>& lines) {
+std::string KeyLine(std::vector<std::string> lines) {
+  TakeStack(lines);
   std::string last;
   std::string raised;
   for (size_t i = lines.size(); i-- > 0;) {
     if (!lines[i].empty() && lines[i][0] != ' ') raised = lines[i];
     if (IsTracebackFrame(lines[i]) && !raised.empty()) return raised;
     if (lines[i].starts_with("-- ") && i + 1 < lines.size()) return lines[i + 1];
-    const bool heads_stack =
-        lines[i].starts_with("Fatal Python error") || lines[i].starts_with("Stack of ");
+    const bool heads_stack = lines[i].starts_with("Fatal Python error");
     if (heads_stack || lines[i].starts_with("  what():")) return lines[i];
     if (last.empty()) last = lines[i];
   }
@@ -111,7 +130,8 @@ std::vector<std::string> WithoutFrames(std::vector<std::string> lines) {
 // right above, returns only its key line.
 std::string LastWords(const FailureReport& report) {
   const WorkerRecord& first = report.first;
-  const std::vector<std::string>& printed = first.last_lines;
+  std::vector<std::string> printed = first.last_lines;
+  const std::vector<std::string> stack = TakeStack(printed);
   std::vector<std::string> left;
   if (first.error) {
     left = WithoutFrames(
@@ -124,8 +144,16 @@ std::string LastWords(const FailureReport& report) {
     return "It printed this error; the whole stands above:\n" + Quote({key}, 1);
   }
   if (!left.empty()) return "It left this message:\n" + Quote(left, kMaxErrorLines);
+  if (printed.empty() && !stack.empty()) return "";
   if (printed.empty()) return "It wrote nothing to stderr.\n";
   return "Its last lines on stderr:\n" + Quote(printed, kLines);
+}
+
+// Returns the functions in which the signal came to the worker, the innermost first.
+std::string Stack(const WorkerRecord& first) {
+  std::vector<std::string> lines = first.last_lines;
+  const std::vector<std::string> names = TakeStack(lines);
+  return names.empty() ? "" : "It was in these functions:\n" + Quote(names, kLines);
 }
 
 // Returns log lines only of a worker that a signal ended, because it could not print an error.
@@ -191,7 +219,7 @@ std::string FirstSentence(const WorkerRecord& first, const std::string& where) {
 std::string RenderFailure(const FailureReport& report, const TextStyle& style) {
   return TitleBar("WORKER FAILED", report.program, style.columns, style.color) +
          Wrap(FirstSentence(report.first, ""), style.columns) + Fields(report) + LastWords(report) +
-         LastLog(report.first) + InterpreterHint(report) +
+         Stack(report.first) + LastLog(report.first) + InterpreterHint(report) +
          Others(report.others, KeyLine(report.first.last_lines)) +
          "More: ddprun explain worker-failed\n";
 }

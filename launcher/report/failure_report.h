@@ -6,15 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/terminal.h"
 #include "launcher/report/exit_text.h"
 #include "launcher/report/worker_record.h"
 
 namespace ddprun::launcher {
-
-struct TextStyle {
-  bool color = false;   // true for a terminal that shows colours
-  size_t columns = 92;  // longer sentences are wrapped
-};
 
 struct FailureReport {
   std::string program;

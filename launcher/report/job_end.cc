@@ -1,8 +1,5 @@
 #include "launcher/report/job_end.h"
 
-#include <sys/ioctl.h>
-
-#include <algorithm>
 #include <ctime>
 
 #include "base/terminal.h"
@@ -42,16 +39,18 @@ std::string PeerFailure(const JobEnd& end, const TextStyle& style) {
                  .hint = std::string("This node's workers were stopped. ") +
                          (lost ? "The output of the node that hosted the rendezvous may say why."
                                : "See that node's output for the whole story."),
-                 .page = "another-node-failed"});
+                 .page = "another-node-failed"},
+                style);
 }
 
-std::string Unkillable(const std::vector<pid_t>& pids) {
+std::string Unkillable(const std::vector<pid_t>& pids, const TextStyle& style) {
   if (pids.empty()) return "";
   return Render(
       {.title = "PROCESSES THAT DO NOT END",
        .what = "SIGKILL did not end these processes: " + FormatList(pids, " ") + ".",
        .hint = "They hang in the kernel (state D in ps), often on a file system or a GPU driver.",
-       .page = "processes-that-do-not-end"});
+       .page = "processes-that-do-not-end"},
+      style);
 }
 
 }  // namespace
@@ -68,25 +67,14 @@ std::string TimeText(std::chrono::system_clock::time_point time) {
 std::string RenderJobEnd(const JobEnd& end, const TextStyle& style) {
   std::string text;
   if (end.peer_failure) text += PeerFailure(end, style);
-  if (end.error) text += style.color ? RenderInColor(*end.error) : Render(*end.error);
+  if (end.error) text += Render(*end.error, style);
   if (end.worker_failed) text += WorkerFailure(end, style);
-  text += Unkillable(end.unkillable);
+  text += Unkillable(end.unkillable, style);
   // Also after a stop, if a worker could not save: a worker that has saved clears its command.
   if (end.exit_code != 0 && !end.resume_command.empty()) {
     text += "To go on: " + end.resume_command + "\n";
   }
   return text;
-}
-
-TextStyle TerminalStyle(int fd, bool color) {
-  // On narrower terminals, wrapped lines are harder to read than cut ones.
-  constexpr size_t kLeastColumns = 40;
-  TextStyle style{.color = color};
-  winsize size{};
-  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) {
-    style.columns = std::clamp<size_t>(size.ws_col, kLeastColumns, style.columns);
-  }
-  return style;
 }
 
 }  // namespace ddprun::launcher

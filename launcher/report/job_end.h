@@ -59,7 +59,4 @@ std::string RenderJobEnd(const JobEnd& end, const TextStyle& style);
 // Returns indented JSON, ending in a newline. Bytes that are not UTF-8 are replaced.
 std::string RenderReportJson(const JobEnd& end);
 
-// Returns the style for `fd`: a narrow terminal's width is kept, down to 40 columns.
-TextStyle TerminalStyle(int fd, bool color);
-
 }  // namespace ddprun::launcher

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "base/text.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -29,10 +31,6 @@ std::string Place(bool cgroup, const MemoryEvidence& evidence) {
   return "its cgroup" + limit;
 }
 
-std::string Count(int64_t count) {
-  return count == 1 ? "1 process" : std::to_string(count) + " processes";
-}
-
 }  // namespace
 
 std::optional<OutOfMemory> ExplainOutOfMemory(const WorkerRecord& worker,
@@ -53,12 +51,13 @@ std::optional<OutOfMemory> ExplainOutOfMemory(const WorkerRecord& worker,
     return OutOfMemory{.what =
                            "most likely the kernel killed it because memory ran out: it has "
                            "killed " +
-                           Count(evidence.cgroup_kills) + " of " + Place(true, evidence) +
-                           " meanwhile"};
+                           CountText(evidence.cgroup_kills, "process", "processes") + " of " +
+                           Place(true, evidence) + " meanwhile"};
   }
   if (worker.told_to_stop) return std::nullopt;
-  return OutOfMemory{.what = "meanwhile the kernel killed " + Count(evidence.cgroup_kills) +
-                             " of " + Place(true, evidence) +
+  return OutOfMemory{.what = "meanwhile the kernel killed " +
+                             CountText(evidence.cgroup_kills, "process", "processes") + " of " +
+                             Place(true, evidence) +
                              " because memory ran out, perhaps a child of this worker"};
 }
 

@@ -153,10 +153,10 @@ Status CheckWords(Verb verb, const std::string& name, size_t count) {
     expected = "one KEY or more";
   }
   if (count == least || (verb == Verb::kWait && count > least)) return {};
-  return Usage("BAD VALUE", "ddprun store " + name,
-               "After \"" + name + "\" stand " + std::to_string(count) +
-                   (count == 1 ? " word" : " words") + "; expected " + expected + ".",
-               "bad-value");
+  return Usage(
+      "BAD VALUE", "ddprun store " + name,
+      "After \"" + name + "\" stand " + CountText(count, "word") + "; expected " + expected + ".",
+      "bad-value");
 }
 
 std::string DefaultEndpoint(const Environment& env) {

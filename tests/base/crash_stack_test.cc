@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 
 #include "base/last_words.h"
@@ -54,6 +55,21 @@ TEST(CrashStackOfHandledDeathTest, NamesFunctionsThatTheProgramDoesNotExport) {
       },
       testing::KilledBySignal(SIGSEGV),
       "Stack of this process at SIGSEGV, by name:\n(.*\n)*.*SumUpTo\\(int\\).* \\(base_test\\)");
+}
+
+[[gnu::noinline]] void ThrowAnError() {
+  throw std::runtime_error("no");
+}
+
+TEST(CrashStackOfHandledDeathTest, BeginsWithTheFunctionThatThrew) {
+  const auto throw_through = []() noexcept { ThrowAnError(); };
+  EXPECT_EXIT(
+      {
+        std::signal(SIGABRT, SIG_DFL);
+        PrintStackOnCrash();
+        throw_through();
+      },
+      testing::KilledBySignal(SIGABRT), "by name:\n  [^\n]*ThrowAnError\\(\\) ");
 }
 
 TEST(CrashStackOfHandledDeathTest, LeavesAHandledSignalAlone) {

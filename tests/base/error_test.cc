@@ -64,10 +64,17 @@ TEST(Error, ShowsNothingThatATerminalObeys) {
 TEST(Error, HasRedTitleBarsOnATerminal) {
   Error error{.title = "FIRST", .what = "one"};
   error.more.push_back({.title = "SECOND", .what = "two"});
-  const std::string text = RenderInColor(error);
+  const std::string text = Render(error, {.color = true});
   EXPECT_TRUE(text.starts_with("\033[1;31m-- FIRST --")) << text;
   EXPECT_THAT(text, HasSubstr("--\033[0m\none\n\n\033[1;31m-- SECOND --"));
   EXPECT_TRUE(text.ends_with("--\033[0m\ntwo\n")) << text;
+}
+
+TEST(Error, HasTitleBarsAsWideAsTheTerminal) {
+  Error error{.title = "FIRST", .where = "x.json", .what = "one"};
+  error.more.push_back({.title = "SECOND", .what = "two"});
+  EXPECT_EQ(Render(error, {.columns = 22}),
+            "-- FIRST ------ x.json\none\n\n-- SECOND ------------\ntwo\n");
 }
 
 }  // namespace

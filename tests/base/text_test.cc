@@ -36,6 +36,12 @@ TEST(StackFrame, IsALineOfLibTorchsStack) {
   EXPECT_FALSE(IsStackFrame("a frame #1: x"));
 }
 
+TEST(CountText, HasTheFormOfItsNumber) {
+  EXPECT_EQ(CountText(0, "step"), "0 steps");
+  EXPECT_EQ(CountText(1, "step"), "1 step");
+  EXPECT_EQ(CountText(2, "entry", "entries"), "2 entries");
+}
+
 TEST(TitleBar, FillsTheLine) {
   EXPECT_EQ(TitleBar("A", "b", 10, false), "-- A --- b\n");
   EXPECT_EQ(TitleBar("A", "", 8, false), "-- A ---\n");

@@ -62,7 +62,7 @@ class Install(unittest.TestCase):
         self.assertTrue((self.folder / "runs/toy/model/model.safetensors").exists())
 
     def test_messages_are_explained_without_the_sources(self):
-        self.assertTrue((INSTALLED / "share/doc/ddprun/errors.md").exists())
+        self.assertTrue((INSTALLED / "share/doc/ddprun/docs/errors.md").exists())
         explained = run(INSTALLED / "bin/ddprun", "explain", "worker-failed", cwd="/")
         self.assertTrue(explained.stdout.startswith("worker-failed\n"), explained.stdout)
 

@@ -49,7 +49,8 @@ class Package(unittest.TestCase):
         wanted = {"bin/ddprun", "share/man/man1/ddprun.1",
                   "share/bash-completion/completions/ddprun", "share/zsh/site-functions/_ddprun"}
         wanted |= {f"share/doc/ddprun/{name}" for name in
-                   ("README.md", "LICENSE", "CHANGELOG.md", "errors.md", "report_file.schema.json")}
+                   ("README.md", "LICENSE", "CHANGELOG.md", "docs/errors.md",
+                    "docs/report_file.schema.json")}
         self.assertEqual(set(), wanted - names)
 
 

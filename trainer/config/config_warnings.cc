@@ -5,15 +5,12 @@
 #include <string_view>
 #include <utility>
 
+#include "base/text.h"
 #include "trainer/config/keys.h"
 
 namespace ddprun::trainer {
 
 namespace {
-
-std::string Count(int64_t count, std::string_view what) {
-  return std::to_string(count) + " " + std::string(what) + (count == 1 ? "" : "s");
-}
 
 class Warnings {
  public:
@@ -56,7 +53,7 @@ class Warnings {
     return facts_.total_steps > 0 && steps >= facts_.total_steps;
   }
 
-  std::string RunLength() const { return "the run has " + Count(facts_.total_steps, "step"); }
+  std::string RunLength() const { return "the run has " + CountText(facts_.total_steps, "step"); }
 
   void WarnOfRun() {
     if (config_.run.max_steps <= 0) return;
@@ -69,14 +66,16 @@ class Warnings {
     if (samples > 0 && training.per_device_train_batch_size > samples) {
       Warn("training.per_device_train_batch_size",
            "is " + std::to_string(training.per_device_train_batch_size) + ", but " +
-               (facts_.ranks == 1 ? "there are " : "each rank has ") + Count(samples, "sample") +
-               " in an epoch: its batches are that small.");
+               (facts_.ranks > 1 ? "each rank has "
+                : samples == 1   ? "there is "
+                                 : "there are ") +
+               CountText(samples, "sample") + " in an epoch: its batches are that small.");
     }
     const int64_t batches = facts_.batches_per_epoch;
     if (batches > 0 && training.gradient_accumulation_steps > batches) {
       Warn("training.gradient_accumulation_steps",
            "is " + std::to_string(training.gradient_accumulation_steps) + ", but an epoch has " +
-               std::to_string(batches) + (batches == 1 ? " micro-batch" : " micro-batches") +
+               CountText(batches, "micro-batch", "micro-batches") +
                " for each rank: a step takes no more.");
     }
   }

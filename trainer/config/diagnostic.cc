@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/text.h"
+
 namespace ddprun::trainer {
 
 namespace {
@@ -49,14 +51,14 @@ void Problems::Add(const std::function<Error()>& make) {
 
 Error Problems::Take() && {
   if (hidden_ > 0) {
-    errors_.back().hint =
-        JoinLines({errors_.back().hint, "(" + std::to_string(hidden_) +
-                                            (hidden_ == 1 ? " more error" : " more errors") +
-                                            " not shown: correct these first.)"});
+    errors_.back().hint = JoinLines(
+        {errors_.back().hint, "(" + CountText(static_cast<int64_t>(hidden_), "more error") +
+                                  " not shown: correct these first.)"});
   }
   Error first = std::move(errors_.front());
   errors_.erase(errors_.begin());
   first.more = std::move(errors_);
+  first.hidden = hidden_;
   return first;
 }
 

@@ -12,7 +12,6 @@ std::vector<Key> CheckpointKeys() {
       {.DDPRUN_KEY(checkpoint, save_steps),
        .meaning = "How often the whole state of the run is saved, so that it can be resumed; 0: "
                   "only if the run is stopped before its end.",
-       .unit = "optimizer steps, or as said",
        .range = AtLeast(0),
        .aliases = {{"save_strategy", "Hugging Face", "For \"epoch\" write \"1 epoch\"."},
                    {"save_interval", "Megatron"},
@@ -62,7 +61,6 @@ std::vector<Key> EvaluationKeys() {
   return {
       {.DDPRUN_KEY(evaluation, eval_steps),
        .meaning = "A validation pass after every so many steps or epochs; 0: only at the end.",
-       .unit = "optimizer steps, or as said",
        .range = AtLeast(0),
        .counted = CountedIn::kSteps,
        .aliases = {{"eval_interval", "nanoGPT"},

@@ -43,8 +43,8 @@ struct AcceptedTextOf {
   }
   std::string operator()(const Interval* /*field*/) const {
     if (counted == CountedIn::kTime) return "a time as \"90 min\", \"2 h\" or \"23:50:00\", or 0";
-    const std::string times = counted == CountedIn::kSteps ? "" : "\"30 min\", \"2 h\", ";
-    return "a number of steps, or as \"2 epochs\", " + times + "or 0";
+    const std::string times = counted == CountedIn::kSteps ? "" : ", \"30 min\", \"2 h\"";
+    return "a number of optimizer steps, \"2 epochs\"" + times + " or 0";
   }
   std::string operator()(const std::string* /*field*/) const { return "a string"; }
   std::string operator()(const JsonText* /*field*/) const { return "an object"; }

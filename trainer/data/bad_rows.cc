@@ -1,6 +1,7 @@
 #include "trainer/data/bad_rows.h"
 
 #include "base/failure.h"
+#include "base/text.h"
 
 namespace ddprun::trainer {
 
@@ -21,12 +22,11 @@ void BadRows::Add(const std::string& file, int64_t line, const std::string& foun
 std::vector<std::string> BadRows::Notes() const {
   std::vector<std::string> notes;
   if (skipped_ > 0) {
-    notes.push_back(std::to_string(skipped_) + (skipped_ == 1 ? " row" : " rows") +
-                    " skipped that cannot be read, the first at " + first_);
+    notes.push_back(CountText(skipped_, "row") + " skipped that cannot be read, the first at " +
+                    first_);
   }
   if (unlabelled_ > 0) {
-    notes.push_back(std::to_string(unlabelled_) + (unlabelled_ == 1 ? " row" : " rows") +
-                    " skipped that have no label");
+    notes.push_back(CountText(unlabelled_, "row") + " skipped that have no label");
   }
   return notes;
 }

@@ -180,7 +180,7 @@ class Reader {
       if (!reader.problem().empty()) {
         Bad(reader.problem());
       } else if (fields.size() != columns) {
-        Bad("The row has " + std::to_string(fields.size()) + " fields; the header has " +
+        Bad("The row has " + CountText(std::ssize(fields), "field") + "; the header has " +
             std::to_string(columns) + ".");
       } else {
         ReadRow(fields);
@@ -210,8 +210,7 @@ class Reader {
           "the column without a name is taken as an input; data.feature_columns leaves it out");
     }
     if (incomplete_ > 0) {
-      table_.notes.push_back(std::to_string(incomplete_) + (incomplete_ == 1 ? " row" : " rows") +
-                             " skipped that have a missing field");
+      table_.notes.push_back(CountText(incomplete_, "row") + " skipped that have a missing field");
     }
     return std::move(table_);
   }

@@ -115,11 +115,11 @@ Error NothingMatches(std::string_view pattern) {
                            fs::absolute(folder).string() + ".",
                        "Create it, or correct the path in the config.");
   }
-  const size_t entries = Entries(folder).size();
+  const auto entries = std::ssize(Entries(folder));
   return MissingFile("No file matches \"" + std::string(pattern) +
                          "\". ddprun searched the folder " +
                          fs::absolute(folder).lexically_normal().string() + ", which has " +
-                         std::to_string(entries) + (entries == 1 ? " entry." : " entries."),
+                         CountText(entries, "entry", "entries") + ".",
                      "* does not match across folders; ** does.");
 }
 

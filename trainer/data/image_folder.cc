@@ -110,10 +110,9 @@ void ImageFolder::SkipBadImages() {
   const auto is_bad = [](const auto& failure) { return failure.has_value(); };
   const auto first = std::ranges::find_if(failures, is_bad);
   if (first == failures.end()) return;
-  const auto count = static_cast<size_t>(std::ranges::count_if(failures, is_bad));
-  if (count == files_.size()) throw Failure(**first);
-  notes_.push_back(std::to_string(count) + (count == 1 ? " image" : " images") +
-                   " skipped, the first: " + (*first)->error().what);
+  const auto count = std::ranges::count_if(failures, is_bad);
+  if (count == std::ssize(files_)) throw Failure(**first);
+  notes_.push_back(CountText(count, "image") + " skipped, the first: " + (*first)->error().what);
   std::vector<File> good;
   for (size_t i = 0; i < files_.size(); ++i) {
     if (!failures[i]) good.push_back(std::move(files_[i]));

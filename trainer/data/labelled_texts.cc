@@ -144,8 +144,8 @@ class LabelledTextReader {
                   const std::vector<std::string_view>& fields) {
     if (fields.size() != header.size()) {
       return bad_rows_.Add(path_, line_,
-                           "The row has " + std::to_string(fields.size()) +
-                               " fields; the header has " + std::to_string(header.size()) + ".");
+                           "The row has " + CountText(std::ssize(fields), "field") +
+                               "; the header has " + std::to_string(header.size()) + ".");
     }
     if (!std::ranges::all_of(fields, [](std::string_view text) {
           return simdjson::validate_utf8(text.data(), text.size());

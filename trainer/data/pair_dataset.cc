@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/cpus.h"
 #include "base/env.h"
+#include "base/text.h"
 #include "trainer/data/data_files.h"
 #include "trainer/text/encode_pair.h"
 
@@ -66,8 +67,8 @@ void PairDataset::MapLabels(std::vector<std::string> labels, int64_t classes) {
   if (labels.empty()) {
     if (std::ssize(seen) < classes) {
       unseen_labels_ = "model.num_labels is " + std::to_string(classes) + ", but the texts have " +
-                       std::to_string(seen.size()) +
-                       (seen.size() == 1 ? " label: " : " different labels: ") + QuoteNames(seen);
+                       CountText(std::ssize(seen), "label", "different labels") + ": " +
+                       QuoteNames(seen);
     }
     for (int64_t i = 0; i < classes; ++i) labels.push_back(std::to_string(i));
     const auto is_class = [&](const auto& name) { return ClassOf(name, labels).has_value(); };

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/failure.h"
+#include "base/text.h"
 #include "trainer/data/data_files.h"
 #include "trainer/text/file_stream.h"
 #include "trainer/text/utf8.h"
@@ -18,7 +19,7 @@ Failure TooLittleText(const TextDatasetOptions& options, int64_t bytes) {
   const std::string found =
       (files == 1 ? "\"" + first + "\" has "
                   : "The " + std::to_string(files) + " data files (" + first + ", ...) have ") +
-      std::to_string(bytes) + " bytes";
+      CountText(bytes, "byte");
   if (bytes == 0) {
     return Failure(Error{.code = Code::kUsage,
                          .title = "NO TEXT",

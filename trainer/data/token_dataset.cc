@@ -1,5 +1,6 @@
 #include "trainer/data/token_dataset.h"
 
+#include "base/text.h"
 #include "trainer/data/data_files.h"
 #include "trainer/text/file_stream.h"
 
@@ -70,8 +71,8 @@ TokenDataset::TokenDataset(const TokenDatasetOptions& options)
   }
   if (blocks_.tokens() <= options.sequence_length) {
     throw WrongDataFile(files_.front(),
-                        "The " + std::to_string(files_.size()) + " token files have " +
-                            std::to_string(blocks_.tokens()) + " tokens; one sample needs " +
+                        (files_.size() == 1 ? "The token file has " : "The token files have ") +
+                            CountText(blocks_.tokens(), "token") + "; one sample needs " +
                             std::to_string(options.sequence_length + 1) +
                             " (data.max_seq_length + 1).",
                         "Add text, or make data.max_seq_length smaller.");

@@ -11,6 +11,7 @@
 
 #include "base/cgroup_memory.h"
 #include "base/failure.h"
+#include "base/text.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/job/model_part.h"
 #include "trainer/job/step_plan.h"
@@ -262,8 +263,7 @@ void CheckMemory(const Job& job, const RankInfo& rank) {
       .code = Code::kUsage,
       .title = "NOT ENOUGH MEMORY",
       .where = job.config_path,
-      .what = std::to_string(rank.local_world_size) +
-              (rank.local_world_size == 1 ? " rank needs" : " ranks need") + " about " +
+      .what = CountText(rank.local_world_size, "rank needs", "ranks need") + " about " +
               ByteText(needed) + "; " +
               (limit->of_cgroup ? "this job's cgroup may use " : "this machine has ") +
               ByteText(static_cast<double>(limit->bytes)) + ".\nEach: " + PartsOnHost(estimate) +

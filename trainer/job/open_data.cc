@@ -48,7 +48,7 @@ std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
   const std::string path = "/proc/self/fd/" + std::to_string(ids.get());
   std::vector<std::string> notes;
   if (done.bad_rows > 0) {
-    notes.push_back(std::to_string(done.bad_rows) + " rows skipped that cannot be read");
+    notes.push_back(CountText(done.bad_rows, "row") + " skipped that cannot be read");
   }
   return std::make_unique<TokenDataset>(TokenDatasetOptions{.files = {path},
                                                             .bytes_per_token = done.bytes_per_token,

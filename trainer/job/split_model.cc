@@ -121,9 +121,9 @@ void CheckTensorParallel(const Job& job, int64_t ranks) {
   }
   if (sizes.heads == 0) fitting = "at most " + std::to_string(sizes.smallest);
   throw Failure(Error{.code = Code::kUsage,
-                      .title = "LAYERS CANNOT BE SHARED OUT",
+                      .title = "LAYERS CANNOT BE DIVIDED",
                       .where = job.config_path,
-                      .what = "Each layer is to be shared out among " + std::to_string(ranks) +
+                      .what = "Each layer is to be divided among " + std::to_string(ranks) +
                               " ranks, which is more than some layers have parts, or no divisor\n"
                               "of the number of heads (" +
                               sizes.names + ").",

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
 #include "trainer/job/options_of.h"
 
 namespace ddprun::trainer {
@@ -19,7 +20,7 @@ Error TooFewSamples(const Config& config, int64_t samples, std::string what) {
   return Error{
       .code = Code::kUsage,
       .title = "TOO FEW SAMPLES",
-      .what = "The training data has " + std::to_string(samples) + " samples" + std::move(what),
+      .what = "The training data has " + CountText(samples, "sample") + std::move(what),
       .hint = "Give it more data, " +
               std::string(config.training.virtual_ranks > 0 ? "fewer training.virtual_ranks"
                                                             : "fewer ranks (--nproc_per_node)") +

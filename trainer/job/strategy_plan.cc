@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "base/text.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/config/slot.h"
 #include "trainer/job/model_part.h"
@@ -287,13 +288,11 @@ std::string PlanText(const StrategyPlan& plan) {
                         ByteText(one.cost->memory.total() - one.cost->memory.worker),
                     ByteText(one.cost->sent), Percent(one.cost->idle), Text(one.fit)});
   }
-  const std::string machines =
-      plan.nodes == 1 ? "1 machine" : std::to_string(plan.nodes) + " machines";
   const std::string limit =
       plan.limit ? " of " + ByteText(static_cast<double>(plan.limit->bytes)) : "";
-  std::string text = std::to_string(plan.ranks) + (plan.ranks == 1 ? " rank on " : " ranks on ") +
-                     machines + limit + ", each process " + ByteText(MemoryEstimate().worker) +
-                     " and:\n\n" + Table(rows) + (refused.empty() ? "" : "\n" + refused) + "\n";
+  std::string text = CountText(plan.ranks, "rank") + " on " + CountText(plan.nodes, "machine") +
+                     limit + ", each process " + ByteText(MemoryEstimate().worker) + " and:\n\n" +
+                     Table(rows) + (refused.empty() ? "" : "\n" + refused) + "\n";
   if (!plan.taken) return text + "Take none: " + plan.why + ".\n";
   const PlannedStrategy& taken = plan.strategies[*plan.taken];
   text += "Take " + taken.name + ": " + plan.why + ".\n ";

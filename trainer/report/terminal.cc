@@ -57,7 +57,7 @@ std::string FormatEvalLine(const EvalReport& report, int64_t max_steps) {
   std::string text = StepText(report.step, max_steps);
   text += "  validation loss " + LossText(report.loss);
   for (const auto& [name, value] : report.metrics) text += "  " + name + " " + LossText(value);
-  text += "  (" + std::to_string(report.samples) + " samples in " + Duration(report.seconds) + ")";
+  text += "  (" + CountText(report.samples, "sample") + " in " + Duration(report.seconds) + ")";
   return text;
 }
 
@@ -81,7 +81,7 @@ std::string FormatBucketSizesLine(const BucketSizesReport& report) {
 std::string FormatDeviceMemoryLine(const DeviceMemoryReport::Device& device, size_t index) {
   const auto text = [](int64_t bytes) { return ByteText(static_cast<double>(bytes)); };
   return "device " + std::to_string(index) + " (" + device.name +
-         "): " + std::to_string(device.samples) + " samples, " + text(device.total()) + ": model " +
+         "): " + CountText(device.samples, "sample") + ", " + text(device.total()) + ": model " +
          text(device.model) + ", gradients " + text(device.gradients) + ", optimizer " +
          text(device.optimizer) + ", batch " + text(device.batch) + ", outputs " +
          text(device.outputs) +

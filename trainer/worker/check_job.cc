@@ -6,12 +6,14 @@
 
 #include "base/failure.h"
 #include "base/last_words.h"
+#include "base/text.h"
 #include "trainer/config/config_text.h"
 #include "trainer/config/read_config.h"
 #include "trainer/config/slot.h"
 #include "trainer/data/data_files.h"
 #include "trainer/job/estimate_memory.h"
 #include "trainer/job/open_job.h"
+#include "trainer/job/options_of.h"
 #include "trainer/job/plan_job.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/models/pretrained.h"
@@ -53,7 +55,7 @@ std::vector<int64_t> Chosen(int64_t size, double bytes) {
 }
 
 void ReadSamples(const Dataset& data, const std::string& which, CheckedJob& found) {
-  const std::string total = "data: " + std::to_string(data.size()) + " " + which + " samples";
+  const std::string total = "data: " + CountText(data.size(), which + " sample");
   std::vector<int64_t> samples;
   if (!data.in_memory()) {
     double bytes = 0;
@@ -108,6 +110,27 @@ void JobChecker::CheckNamedFiles(const Config& config, CheckedJob& found) const 
   }
 }
 
+// Finds out whether the GPUs that the config asks for are there. This process forks no rank later.
+void JobChecker::CheckDevice(const Config& config, CheckedJob& found) const {
+  const std::string device = DeviceAskedFor(config);
+  if (!device.starts_with("cuda")) return;
+  Collect(found, [&] {
+    const bool named = !config.strategy.devices.empty();
+    const std::string key = named ? "strategy.devices" : "run.device";
+    const CudaModule* module = ChooseDevice(device, environment_, key).module;
+    if (named || device != "cuda") {
+      const auto devices =
+          named ? DevicesOf(config.strategy) : std::vector<c10::Device>{c10::Device(device)};
+      return ThrowIfError(CheckDevices(module, devices, key));
+    }
+    // Of instances of a GPU (MIG) a process sees one, and --virtual_local_rank gives each rank its
+    // own.
+    const std::string visible = environment_.GetOr("CUDA_VISIBLE_DEVICES", "");
+    const bool split = visible.find("MIG-") != std::string::npos;
+    ValueOrThrow(DeviceOf(*module, split ? 0 : rank_.local_world_size - 1));
+  });
+}
+
 void JobChecker::Open(const Config& config) {
   job_ = Job();
   opened_ = CheckedJob();
@@ -116,7 +139,7 @@ void JobChecker::Open(const Config& config) {
   OpenParts(job_, [this](const auto& part) { return Collect(opened_, part); });
   if (job_.shape != nullptr) {
     opened_.facts.push_back("model: " + std::string(Word(job_.config.model.type)) + ", " +
-                            std::to_string(ParameterCount(*job_.shape)) + " parameters");
+                            CountText(ParameterCount(*job_.shape), "parameter"));
   }
   if (job_.train != nullptr) ReadSamples(*job_.train, "training", opened_);
   if (job_.validation != nullptr) ReadSamples(*job_.validation, "validation", opened_);
@@ -171,6 +194,7 @@ CheckedJob JobChecker::Check(const std::vector<std::string>& overrides) {
     job_.config.model = model;
   }
   found = opened_;
+  CheckDevice(*config, found);
   if (job_.train == nullptr) return found;
   Collect(found, [&] { job_.largest_batch = LargestBatch(job_); });
   CheckTogether(found);

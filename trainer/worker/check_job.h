@@ -31,6 +31,7 @@ class JobChecker {
  private:
   void Open(const Config& config);
   void CheckNamedFiles(const Config& config, CheckedJob& found) const;
+  void CheckDevice(const Config& config, CheckedJob& found) const;
   void CheckTogether(CheckedJob& found);
 
   const std::string path_;

@@ -64,14 +64,12 @@ std::string Announcement(const Job& job,
                          const RunHeader& header,
                          const Trainer& trainer) {
   const int64_t virtual_ranks = job.config.training.virtual_ranks;
-  return "run " + header.run_name + ": " + std::to_string(header.parameters) + " parameters, " +
-         std::to_string(job.train->size()) + " samples, " + std::to_string(header.world_size) +
-         (header.world_size == 1 ? " rank" : " ranks") + " x " +
-         std::to_string(at::get_num_threads()) +
-         (at::get_num_threads() == 1 ? " thread" : " threads") +
-         (virtual_ranks > 0 ? ", " + std::to_string(virtual_ranks) + " virtual ranks" : "") +
-         ", batch " + std::to_string(trainer.plan().step_samples) + ", " +
-         std::to_string(trainer.plan().total_steps) + " steps, " +
+  return "run " + header.run_name + ": " + CountText(header.parameters, "parameter") + ", " +
+         CountText(job.train->size(), "sample") + ", " + CountText(header.world_size, "rank") +
+         " x " + CountText(at::get_num_threads(), "thread") +
+         (virtual_ranks > 0 ? ", " + CountText(virtual_ranks, "virtual rank") : "") + ", batch " +
+         std::to_string(trainer.plan().step_samples) + ", " +
+         CountText(trainer.plan().total_steps, "step") + ", " +
          MemoryText(EstimateMemory(job, rank.world_size, rank.local_world_size));
 }
 
@@ -163,10 +161,14 @@ std::string MetricsPath(const std::string& run) {
 
 // With as many processes as now: with others a step may have other samples. "" where checkpoints
 // have the model alone, since no run continues from such a one.
-std::string ResumeCommand(const Job& job, const RunHeader& header, const RunFolder& folder) {
+std::string ResumeCommand(const Job& job,
+                          const Environment& environment,
+                          const RunHeader& header,
+                          const RunFolder& folder) {
   if (job.config.checkpoint.save_only_model) return "";
   std::string command = "ddprun ";
   if (header.nodes > 1) command += "--nnodes=" + std::to_string(header.nodes) + " ";
+  command += environment.GetOr("DDPRUN_NODE_FLAGS", "");  // as given to this node
   if (header.local_world_size > 1) {
     command += "--nproc_per_node=" + std::to_string(header.local_world_size) + " ";
   }
@@ -273,7 +275,7 @@ void GoOnAsRankZero(const Job& job,
   AddFiles(job.config.report, start, terminal, observers, /*continues_file=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
-  const std::string to_go_on = ResumeCommand(job, header, start.folder);
+  const std::string to_go_on = ResumeCommand(job, environment, header, start.folder);
   AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
   observers.Notify(&Observer::OnBegin, header);
   TrainToTheEnd(job, start, stop, to_go_on, trainer, observers,
@@ -304,7 +306,7 @@ void TrainAsRankZero(const Job& job,
   const std::string unlike = UnlikePyTorch(job.config);
   if (!unlike.empty() && !start.checkpoint) log.Info(unlike);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
-  const std::string to_go_on = ResumeCommand(job, header, start.folder);
+  const std::string to_go_on = ResumeCommand(job, environment, header, start.folder);
   const auto begin = [&] {
     if (start.begun) return;
     BeginRun(start, job.config, environment);

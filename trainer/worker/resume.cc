@@ -13,6 +13,7 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/text.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_text.h"
 #include "trainer/config/keys.h"
@@ -305,9 +306,7 @@ std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, cons
   const int64_t samples = run.value("step_samples", plan.step_samples);
   const int64_t ranks = run.value("world_size", plan.data_ranks);
   if (samples != plan.step_samples) {
-    const auto of_ranks = [](int64_t count) {
-      return std::to_string(count) + (count == 1 ? " rank" : " ranks");
-    };
+    const auto of_ranks = [](int64_t count) { return CountText(count, "rank"); };
     const std::string what = "A step of the saved run took " + std::to_string(samples) +
                              " samples on " + of_ranks(ranks) + "; here it takes " +
                              std::to_string(plan.step_samples) + " on " +

@@ -76,6 +76,24 @@ TEST(WorkerSpec, TellsTheTrainerOfItsGraceAndItsRound) {
   EXPECT_EQ(MakeWorkerSpec(attempt, 0).env.Get("TORCH_ELASTIC_SHUTDOWN_TIMEOUT"), "2.500000");
 }
 
+TEST(WorkerSpec, TellsTheTrainerTheFlagsByWhichItsNodeMeetsOthers) {
+  AgentPlan plan = SomePlan();
+  plan.target.is_trainer_config = true;
+  const auto flags = [&plan] { return Spec(plan, 0).env.Get("DDPRUN_NODE_FLAGS"); };
+  EXPECT_EQ(flags(), "");
+  plan.options.rdzv.rules = {.min_nodes = 2, .max_nodes = 2};
+  plan.options.rdzv.node_rank = 1;
+  plan.options.rdzv.endpoint = {"10.0.0.1", 29500};
+  EXPECT_EQ(flags(), "--node_rank=1 --master_addr=10.0.0.1 --master_port=29500 ");
+  plan.options.backend = rendezvous::FindBackend("c10d");
+  plan.options.rdzv.node_rank.reset();
+  plan.options.rdzv.run_id = "my job";
+  plan.options.rdzv_conf = {{"join_timeout", "20"}};
+  EXPECT_EQ(flags(),
+            "--rdzv_backend=c10d --rdzv_endpoint=10.0.0.1:29500 --rdzv_id='my job' "
+            "--rdzv_conf=join_timeout=20 ");
+}
+
 TEST(WorkerSpec, OverridesTheRanksOfAnOuterJob) {
   const WorkerSpec spec = Spec(SomePlan({{"RANK", "99"}, {"DDPRUN_JOB_ID", "outer"}}), 0);
   EXPECT_EQ(spec.env.Get("RANK"), "3");

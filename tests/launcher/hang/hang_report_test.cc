@@ -31,7 +31,7 @@ HangReport ThreeRanks() {
 
 TEST(HangReport, PutsTheCulpritFirstAndSaysWhereEveryRankStands) {
   EXPECT_EQ(
-      RenderHang(ThreeRanks(), "train.json", false),
+      RenderHang(ThreeRanks(), "train.json", {}),
       "-- WORKERS HANG ----------------------------------------------------------------- "
       "train.json\n"
       "No worker of this node has moved for 312 s (--hang_timeout=300 s).\n"
@@ -51,7 +51,7 @@ TEST(HangReport, SaysWhoIsInAGroupOfSomeRanks) {
   report.activities[0].flight->collectives.back().group = 5;
   report.activities[0].flight->groups = {3, 5};
   report.activities[2].flight->groups = {5};
-  const std::string text = RenderHang(report, "train.json", false);
+  const std::string text = RenderHang(report, "train.json", {});
   EXPECT_NE(text.find("in futex (a lock or a thread's end); its group here: ranks 0 and 2\n"),
             std::string::npos)
       << text;
@@ -64,7 +64,7 @@ TEST(HangReport, ShowsWhatTheCulpritsSaidLast) {
     const std::string last = "of " + std::to_string(activity.rank);
     if (activity.flight) activity.flight->log = {"a", "b", "c", last};
   }
-  const std::string text = RenderHang(report, "train.py", false);
+  const std::string text = RenderHang(report, "train.py", {});
   EXPECT_NE(text.find("by a signal)\n    | b\n    | c\n    | of 2\n  rank 0"), std::string::npos)
       << text;
   EXPECT_EQ(text.find("of 0"), std::string::npos) << text;
@@ -74,16 +74,26 @@ TEST(HangReport, NamesNobodyWhenNoRankStandsOutAndNoStacksThatAreNotThere) {
   HangReport report = ThreeRanks();
   report.culprit = {};
   report.printed_stacks = false;
-  const std::string text = RenderHang(report, "train.py", false);
+  const std::string text = RenderHang(report, "train.py", {});
   EXPECT_NE(text.find("\nNo rank stands out.\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("wait for"), std::string::npos) << text;
   EXPECT_EQ(text.find("stacks"), std::string::npos) << text;
 }
 
+TEST(HangReport, SaysWhatToDoIfNoRankStandsOutAndNoneRecordsItsCollectives) {
+  HangReport report = ThreeRanks();
+  report.culprit = {};
+  for (WorkerActivity& activity : report.activities) activity.flight.reset();
+  const std::string text = RenderHang(report, "train.py", {});
+  EXPECT_NE(text.find("No rank stands out.\nThese workers leave no record of their collectives."),
+            std::string::npos)
+      << text;
+}
+
 TEST(HangReport, ListsTheRanksThatHaveEndedBeforeThoseThatStandStill) {
   HangReport report = ThreeRanks();
   report.ended = {In(3, 417, State::kCompleted), {.rank = 4, .local_rank = 4, .pid = 104}};
-  const std::string text = RenderHang(report, "train.py", false);
+  const std::string text = RenderHang(report, "train.py", {});
   EXPECT_NE(text.find("  rank 3 (local_rank: 3, pid: 103) has ended with code 0; was last seen in "
                       "all_reduce 417, which ended 311 s ago\n"
                       "  rank 4 (local_rank: 4, pid: 104) has ended with code 0\n"
@@ -96,7 +106,7 @@ TEST(HangReport, SaysWhoWaitsInTheStore) {
   HangReport report = ThreeRanks();
   report.waits = {
       {.rank = 1, .pid = 101, .status = {.peer = "", .keys = {"/a"}, .waited = seconds(40)}}};
-  const std::string text = RenderHang(report, "train.py", false);
+  const std::string text = RenderHang(report, "train.py", {});
   EXPECT_NE(text.find("Waits in the store:\n  rank 1"), std::string::npos) << text;
 }
 
@@ -121,7 +131,7 @@ TEST(HangReport, SaysWhenARankHasBegunNothing) {
 TEST(HangReport, StaysReadableWithManyRanks) {
   HangReport report = ThreeRanks();
   for (int rank = 3; rank < 100; ++rank) report.activities.push_back(At(rank, 'S', 0));
-  EXPECT_NE(RenderHang(report, "x", false).find("  and 36 more ranks\n"), std::string::npos);
+  EXPECT_NE(RenderHang(report, "x", {}).find("  and 36 more ranks\n"), std::string::npos);
 }
 
 }  // namespace

@@ -149,6 +149,21 @@ TEST(FailureReport, SaysOfOthersThatTheyHadTheSameError) {
   EXPECT_THAT(text, HasSubstr("pid: 102) exited with code 1 by itself 0 ms later\n"));
 }
 
+TEST(FailureReport, ShowsTheStackOfASignalOnceUnderItsOwnHeading) {
+  WorkerRecord first = Worker(1, Signaled{SIGSEGV});
+  first.lines_shown = true;
+  first.last_lines = {"bin/trainer(+0x4)[0x5]", "libwaves.so(+0x1)[0x7f]",
+                      "Stack of rank 1 at SIGSEGV, by name:", "  waves::Read(long) (libwaves.so)",
+                      "  main (trainer)"};
+  EXPECT_THAT(RenderFailure(Report(first), {}),
+              HasSubstr("error_file: <N/A>\nIt was in these functions:\n"
+                        "  |   waves::Read(long) (libwaves.so)\n  |   main (trainer)\nMore"));
+  first.last_lines.insert(first.last_lines.begin(), {"reading", "Stack of rank 1 at SIGSEGV:"});
+  const std::string text = RenderFailure(Report(first), {});
+  EXPECT_THAT(text, HasSubstr("on stderr:\n  | reading\nIt was in these functions:\n"));
+  EXPECT_THAT(text, Not(HasSubstr("Stack of")));
+}
+
 TEST(FailureReport, ShowsTheWordsOfACppExceptionAndNotItsFrames) {
   WorkerRecord first = Worker(0, Signaled{SIGABRT});
   first.lines_shown = true;

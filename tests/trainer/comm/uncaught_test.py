@@ -25,6 +25,9 @@ class Uncaught(unittest.TestCase):
         self.assertIn("shape '[3]' is invalid for input of size 2", job.stderr)
         self.assertNotIn("frame #", job.stderr)
         self.assertIn("Stack of rank 1 at SIGABRT", job.stderr)
+        names = job.stderr.split("at SIGABRT, by name:\n")[1]
+        self.assertIn("  main (uncaught_main)\n", names)
+        self.assertNotIn("__cxa_throw", names)
 
     def test_a_failure_is_told_as_ddprun_tells_its_own(self):
         job = self.run_with("failure")

@@ -193,7 +193,7 @@ TEST_F(Pairs, BadRowsAreSkippedAndCountedOnRequest) {
   EXPECT_THAT(Classes(data), ElementsAre(0, 1));
   EXPECT_THAT(data.Notes(),
               ElementsAre("2 rows skipped that cannot be read, the first at " +
-                          scratch_.Path("a.tsv") + ":3: The row has 1 fields; the header has 2."));
+                          scratch_.Path("a.tsv") + ":3: The row has 1 field; the header has 2."));
 }
 
 TEST_F(Pairs, WhatFitsNoWholeFileIsSaid) {

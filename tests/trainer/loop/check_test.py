@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import unittest.mock
 
 import harness
 import training
@@ -146,6 +147,22 @@ class CheckTest(training.TrainingTest):
         self.expect_problems(self.check(config), "NOT ENOUGH MEMORY", "NOT ENOUGH DISK SPACE")
         config["model"].update(hidden_size=1 << 30, num_attention_heads=1)
         self.expect_problems(self.check(config), "WRONG MODEL SIZE")
+
+    def test_counts_problems_that_are_not_shown(self):
+        config = training.gpt_config(optimizer={f"a{i}": 1 for i in range(7)})
+        job = self.check(config)
+        self.assertIn("(2 more errors not shown", job.stderr)
+        self.assertIn("train.json, for 1 rank: 7 problems", job.stderr)
+
+    def test_finds_that_gpus_are_missing(self):
+        visible = {"CUDA_VISIBLE_DEVICES": ""}  # also where there are some
+        with unittest.mock.patch.dict(os.environ, visible):
+            for settings in ({"run": {"device": "cuda"}},
+                             {"strategy": {"type": "dp", "devices": ["cuda:0", "cuda:1"]}}):
+                job = self.check(training.gpt_config(**settings))
+                self.assertEqual(job.returncode, 2, job.stdout)
+                self.assertRegex(job.stderr, "-- (NO GPU|NO CUDA MODULE|TOO FEW GPUS)")
+                self.assertIn("for 1 rank: 1 problem\n", job.stderr)
 
     def test_dry_run_checks(self):
         job = self.run_ddprun("--dry_run", self.write_config(training.gpt_config()))

@@ -72,7 +72,8 @@ class SweepTest(harness.LauncherTest):
         )
         self.assertEqual(job.returncode, 2)
         self.assertEqual(job.err.count("-- OUT OF RANGE"), 1, job.err)
-        self.assertIn("In run 3 of 4 optimizer.learning_rate=-1 run.seed=1, and 1 more", job.err)
+        self.assertIn(
+            "In run 3 of 4: optimizer.learning_rate=-1 run.seed=1; and in 1 more run", job.err)
         self.assertNotIn("[ddprun] run", job.err)
         for name, text in before.items():
             self.assertEqual(self.read(f"sweeps/t/{name}"), text)

@@ -1,0 +1,34 @@
+#include "launcher/cli/node_flags.h"
+
+#include "base/shell_text.h"
+#include "rendezvous/net/address.h"
+
+namespace ddprun::launcher {
+
+std::string NodeFlagsText(const Options& options) {
+  const rendezvous::RendezvousOptions& rdzv = options.rdzv;
+  if (!options.several_nodes()) return "";
+  std::string text;
+  const auto add = [&text](const std::string& name, const std::string& value) {
+    if (!value.empty()) text += "--" + name + "=" + QuoteForShell(value) + " ";
+  };
+  const bool fixed = options.backend->fixed;
+  if (fixed || rdzv.node_rank) add("node_rank", std::to_string(rdzv.node_rank.value_or(0)));
+  if (fixed) {
+    add("master_addr", rdzv.endpoint.host);
+    add("master_port", std::to_string(rdzv.endpoint.port));
+  } else {
+    add("rdzv_backend", std::string(options.backend->name));
+    add("rdzv_endpoint", rendezvous::ToString(rdzv.endpoint));
+  }
+  if (rdzv.run_id != "none") add("rdzv_id", rdzv.run_id);
+  std::string conf;
+  for (const auto& [key, value] : options.rdzv_conf) {
+    conf += (conf.empty() ? "" : ",") + key + "=" + value;
+  }
+  add("rdzv_conf", conf);
+  add("local_addr", rdzv.local_addr);
+  return text;
+}
+
+}  // namespace ddprun::launcher

@@ -1,0 +1,14 @@
+// The flags by which a node of a running job would join it again.
+#pragma once
+
+#include <string>
+
+#include "launcher/cli/options.h"
+
+namespace ddprun::launcher {
+
+// Returns the flags by which this node meets the others, except --nnodes, for a shell, each with a
+// blank behind it; "" for a single node. REQUIRES: `options` are of ParseOptions().
+std::string NodeFlagsText(const Options& options);
+
+}  // namespace ddprun::launcher
