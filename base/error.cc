@@ -1,4 +1,4 @@
-#include "base/error.h"
+#include <ddprun/error.h>
 
 #include <cerrno>
 #include <cstring>

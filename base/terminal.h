@@ -1,10 +1,11 @@
 // Renders errors for people who read standard error on a terminal.
 #pragma once
 
+#include <ddprun/error.h>
+
 #include <string>
 
 #include "base/env.h"
-#include "base/error.h"
 
 namespace ddprun {
 

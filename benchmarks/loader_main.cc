@@ -2,6 +2,7 @@
 // ddp-loader-speed CONFIG. Each line "EPOCH" on stdin is answered by "SECONDS BATCHES CHECKSUM",
 // the sum of all targets and token ids.
 #include <ATen/core/Tensor.h>
+#include <ddprun/sampler.h>
 
 #include <chrono>
 #include <cstdint>
@@ -10,7 +11,6 @@
 
 #include "base/failure.h"
 #include "trainer/data/loader.h"
-#include "trainer/data/sampler.h"
 #include "trainer/job/job.h"
 #include "trainer/job/open_job.h"
 #include "trainer/job/options_of.h"

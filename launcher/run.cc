@@ -1,11 +1,12 @@
 #include "launcher/run.h"
 
+#include <ddprun/error.h>
+
 #include <cstdio>
 #include <utility>
 #include <variant>
 
 #include "base/env.h"
-#include "base/error.h"
 #include "base/terminal.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/plan_job.h"

@@ -1,12 +1,13 @@
 // The model, batch and optimizer of a measurement.
 #pragma once
 
+#include <ddprun/optimizer.h>
+
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "trainer/models/registry.h"
-#include "trainer/optim/optimizer.h"
 #include "trainer/parallel/gradient_buckets.h"
 
 namespace ddprun::bench {
@@ -14,11 +15,11 @@ namespace ddprun::bench {
 struct StepCase {
   std::string name;
   std::shared_ptr<trainer::Model> model;
-  trainer::Batch batch;
-  trainer::OptimizerType optimizer;
+  Batch batch;
+  OptimizerType optimizer;
 
-  std::unique_ptr<trainer::Optimizer> MakeOptimizer() const;
-  std::vector<trainer::NamedParameter> Parameters() const;
+  std::unique_ptr<Optimizer> MakeOptimizer() const;
+  std::vector<NamedParameter> Parameters() const;
   int64_t GradientBytes() const;
 };
 

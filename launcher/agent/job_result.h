@@ -2,12 +2,13 @@
 // ddprun exits. Pure.
 #pragma once
 
+#include <ddprun/error.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/agent/job_history.h"
 #include "launcher/process/process_exit.h"

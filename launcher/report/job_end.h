@@ -1,6 +1,7 @@
 // How a job ended on this node, as text for standard error and as JSON for --report_file.
 #pragma once
 
+#include <ddprun/error.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -8,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "launcher/report/failure_report.h"
 #include "launcher/report/worker_record.h"
 #include "rendezvous/rendezvous.h"

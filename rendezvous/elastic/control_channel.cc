@@ -1,5 +1,6 @@
 #include "rendezvous/elastic/control_channel.h"
 
+#include <ddprun/error.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -14,7 +15,6 @@
 #include <asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/untrusted_json.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/net/quote_received.h"

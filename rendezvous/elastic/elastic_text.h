@@ -1,12 +1,13 @@
 // Texts of the c10d back end for its users. Pure.
 #pragma once
 
+#include <ddprun/error.h>
+
 #include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "base/error.h"
 #include "rendezvous/elastic/round_actions.h"
 #include "rendezvous/net/address.h"
 

@@ -2,6 +2,8 @@
 // nodes. Plain values.
 #pragma once
 
+#include <ddprun/error.h>
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -9,7 +11,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/error.h"
 #include "rendezvous/rendezvous.h"
 
 namespace ddprun::rendezvous {

@@ -7,6 +7,8 @@
 // a node that comes or goes meanwhile, or does not answer, takes the job back to gathering.
 #pragma once
 
+#include <ddprun/error.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -15,7 +17,6 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "rendezvous/elastic/round_actions.h"
 #include "rendezvous/net/address.h"
 

@@ -1,5 +1,4 @@
-#include "base/error.h"
-
+#include <ddprun/error.h>
 #include <gmock/gmock.h>
 
 #include <cerrno>

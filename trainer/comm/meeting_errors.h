@@ -1,10 +1,11 @@
 // The errors of ranks that do not meet in a collective. `rank` is the rank that reports the error.
 #pragma once
 
+#include <ddprun/error.h>
+
 #include <span>
 #include <string>
 
-#include "base/error.h"
 #include "trainer/comm/node_operation.h"
 
 namespace ddprun::trainer {

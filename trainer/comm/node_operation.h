@@ -1,9 +1,10 @@
 // A running collective of a node's ranks, and its description for people.
 #pragma once
 
+#include <ddprun/error.h>
+
 #include <string>
 
-#include "base/error.h"
 #include "base/flight_recorder.h"
 #include "trainer/comm/control_block.h"
 #include "trainer/comm/data_type.h"

@@ -2,6 +2,8 @@
 // strategy.type and its sizes mean. Code uses these numbers instead of strategy.type. Pure.
 #pragma once
 
+#include <ddprun/options.h>
+
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -35,6 +37,7 @@ struct ParallelDims {
   bool one_by_one = false;  // a stage works on one micro-batch after the other
   std::vector<std::string> devices = {};  // of this one process; empty: each rank has one device
 
+  operator MeshSizes() const { return {.tensor = tensor, .pipeline = pipeline, .shard = shard}; }
   // Returns whether no rank, or no device, has all layers.
   bool in_parts() const { return in_stages || tensor != 1; }
   // Returns whether ranks of the data axis divide the state of a replica.

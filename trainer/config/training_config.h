@@ -2,6 +2,8 @@
 // a config; see config.h.
 #pragma once
 
+#include <ddprun/options.h>
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -46,8 +48,6 @@ struct TrainingConfig {
   double label_smoothing = 0.0;
   bool stop_on_bad_loss = true;  // NaN or infinite
 };
-
-enum class OptimizerType { kAdamW, kAdam, kSgd };
 
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::kAdamW;

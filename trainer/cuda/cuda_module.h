@@ -4,6 +4,7 @@
 #pragma once
 
 #include <c10/core/Device.h>
+#include <ddprun/error.h>
 
 #include <chrono>
 #include <cstdint>
@@ -15,7 +16,6 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "base/env.h"
-#include "base/error.h"
 #include "base/pinned_memory.h"
 #include "base/result.h"
 #include "trainer/compute/device_graph.h"

@@ -1,8 +1,7 @@
-#include "trainer/data/sampler.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/randperm.h>
+#include <ddprun/sampler.h>
 
 #include <algorithm>
 #include <numeric>
@@ -11,7 +10,9 @@
 #include "base/check.h"
 #include "base/failure.h"
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
@@ -173,4 +174,4 @@ void DistributedSampler::Restore(const SamplerState& state) {
   taken_ = state.samples / options_.num_replicas;
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -1,12 +1,13 @@
 // How a run goes through its data: the one count of batches and steps. Pure.
 #pragma once
 
+#include <ddprun/sampler.h>
+
 #include <cstdint>
 
 #include "base/mix_seeds.h"
 #include "base/result.h"
 #include "trainer/config/config.h"
-#include "trainer/data/sampler.h"
 #include "trainer/parallel/rank_tree.h"
 #include "trainer/state/state_dict.h"
 

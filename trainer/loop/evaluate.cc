@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/ScopeExit.h>
+#include <ddprun/sampler.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +15,6 @@
 #include "trainer/compute/precision.h"
 #include "trainer/data/batch_mover.h"
 #include "trainer/data/loader.h"
-#include "trainer/data/sampler.h"
 #include "trainer/job/options_of.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/metrics.h"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ddprun/dataset.h>
 
 #include <cstdint>
 #include <string>
@@ -13,7 +14,6 @@
 
 #include "trainer/config/training_config.h"
 #include "trainer/data/dataset.h"
-#include "trainer/data/own_metrics.h"
 #include "trainer/parallel/rank_tree.h"
 
 namespace ddprun::trainer {

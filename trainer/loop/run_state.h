@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ops/zeros.h>
+#include <ddprun/mesh.h>
 
 #include <cstdint>
 #include <memory>
@@ -10,7 +11,6 @@
 #include "base/log.h"
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/report/observer.h"
 #include "trainer/strategies/strategy.h"

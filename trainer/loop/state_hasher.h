@@ -1,6 +1,8 @@
 // What every step does to gradients and weights, as hashes (report.state_hashes).
 #pragma once
 
+#include <ddprun/mesh.h>
+
 #include <cstdint>
 #include <span>
 #include <string>
@@ -8,7 +10,6 @@
 
 #include "trainer/loop/step_part.h"
 #include "trainer/models/model.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/report/observer.h"
 
 namespace ddprun::trainer {

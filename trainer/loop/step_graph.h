@@ -2,6 +2,7 @@
 #pragma once
 
 #include <c10/core/StreamGuard.h>
+#include <ddprun/mesh.h>
 
 #include <functional>
 #include <memory>
@@ -14,7 +15,6 @@
 #include "trainer/job/job.h"
 #include "trainer/loop/step_part.h"
 #include "trainer/loop/step_reports.h"
-#include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
 

@@ -1,6 +1,8 @@
 // What each step has come to, over all ranks.
 #pragma once
 
+#include <ddprun/mesh.h>
+
 #include <cstdint>
 #include <vector>
 
@@ -9,7 +11,6 @@
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/step_boundary.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/parallel/virtual_ranks.h"
 #include "trainer/report/meter.h"
 #include "trainer/report/observer.h"

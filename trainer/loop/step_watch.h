@@ -5,6 +5,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ddprun/mesh.h>
 
 #include <chrono>
 #include <cstddef>
@@ -15,7 +16,6 @@
 #include "trainer/loop/run_state.h"
 #include "trainer/loop/step_boundary.h"
 #include "trainer/models/model.h"
-#include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
 

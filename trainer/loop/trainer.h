@@ -1,6 +1,8 @@
 // The training loop: one object per rank and run.
 #pragma once
 
+#include <ddprun/sampler.h>
+
 #include <functional>
 #include <memory>
 #include <optional>
@@ -10,7 +12,6 @@
 #include "base/log.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/data/batch_mover.h"
-#include "trainer/data/sampler.h"
 #include "trainer/job/job.h"
 #include "trainer/loop/between_steps.h"
 #include "trainer/loop/checkpointing.h"

@@ -1,6 +1,7 @@
 // The training loop's interface to a model, which does not know how it is parallelized.
 #pragma once
 
+#include <ddprun/dataset.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
@@ -13,7 +14,6 @@
 #include <vector>
 
 #include "trainer/data/dataset.h"
-#include "trainer/data/own_metrics.h"
 #include "trainer/models/layer_parameters.h"
 #include "trainer/models/loss.h"
 #include "trainer/state/state_dict.h"

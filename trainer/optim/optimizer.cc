@@ -1,5 +1,3 @@
-#include "trainer/optim/optimizer.h"
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -9,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <ddprun/optimizer.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +15,9 @@
 #include "base/check.h"
 #include "base/text.h"
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
@@ -300,4 +301,4 @@ std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters) {
   return gradients;
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

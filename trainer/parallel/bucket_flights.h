@@ -1,13 +1,14 @@
 // The reductions of buckets that run at the same time.
 #pragma once
 
+#include <ddprun/comm_hook.h>
+
 #include <functional>
 #include <string>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "trainer/parallel/comm_hook.h"
 #include "trainer/parallel/gradient_buckets.h"
 
 namespace ddprun::trainer {

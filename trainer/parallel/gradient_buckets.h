@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ddprun/comm_hook.h>
 
 #include <span>
 #include <string>
@@ -11,7 +12,6 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "trainer/parallel/bucket_plan.h"
-#include "trainer/parallel/comm_hook.h"
 
 namespace ddprun::trainer {
 

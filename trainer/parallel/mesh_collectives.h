@@ -2,12 +2,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ddprun/mesh.h>
 
 #include <cstdint>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-
-#include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
 

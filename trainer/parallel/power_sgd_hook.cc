@@ -8,6 +8,7 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/unflatten_dense_tensors.h>
 #include <ATen/ops/zeros.h>
+#include <ddprun/comm_hook.h>
 
 #include <algorithm>
 #include <deque>
@@ -15,10 +16,11 @@
 #include <vector>
 
 #include "base/mix_seeds.h"
-#include "trainer/parallel/comm_hook.h"
 #include "trainer/parallel/mesh_collectives.h"
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
@@ -164,4 +166,4 @@ std::shared_ptr<CommHook> MakePowerSgdHook(const PowerSgdOptions& options) {
   return std::make_shared<PowerSgdHook>(options);
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ddprun/mesh.h>
 
 #include <memory>
 #include <mutex>
@@ -20,7 +21,6 @@
 #include "trainer/parallel/gradient_buckets.h"
 #include "trainer/parallel/gradient_hooks.h"
 #include "trainer/parallel/gradient_readiness.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/parallel/reducer_options.h"
 #include "trainer/parallel/used_parameters.h"
 

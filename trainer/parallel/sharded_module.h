@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ddprun/fully_sharded.h>
 
 #include <functional>
 #include <map>
@@ -14,13 +15,6 @@
 #include "trainer/parallel/sharded_gradients.h"
 
 namespace ddprun::trainer {
-
-struct FullyShardedOptions {
-  // The blocks: names of submodules ("layers.0"), in the order of forward. Each block's parameters
-  // are gathered separately. Empty: the children of every ModuleList and Sequential.
-  std::vector<std::string> blocks = {};
-  bool broadcast_buffers = true;  // from rank 0, before every forward with gradients
-};
 
 // One thread.
 class ShardedModule {

@@ -6,14 +6,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ddprun/comm_hook.h>
+#include <ddprun/mesh.h>
 
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "trainer/parallel/comm_hook.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {

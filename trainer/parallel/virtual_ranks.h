@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ddprun/comm_hook.h>
 
 #include <cstdint>
 #include <functional>
@@ -11,7 +12,6 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "trainer/parallel/comm_hook.h"
 #include "trainer/parallel/rank_tree.h"
 #include "trainer/state/state_dict.h"
 

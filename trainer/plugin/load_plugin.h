@@ -2,11 +2,12 @@
 // Failure that names the plugin.
 #pragma once
 
+#include <ddprun/plugin.h>
+
 #include <memory>
 #include <string>
 
 #include "base/failure.h"
-#include "trainer/plugin/plugin.h"
 
 namespace ddprun::trainer {
 

@@ -1,12 +1,13 @@
 // Makes models from a job, and exchanges their parts between ranks.
 #pragma once
 
+#include <ddprun/mesh.h>
+
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "trainer/job/job.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {

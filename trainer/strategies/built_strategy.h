@@ -1,6 +1,8 @@
 // What the making of a strategy takes and gives.
 #pragma once
 
+#include <ddprun/mesh.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,7 +10,6 @@
 #include "base/flight_recorder.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/job/job.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {

@@ -1,13 +1,14 @@
 // The strategy DistributedDataParallel.
 #pragma once
 
+#include <ddprun/comm_hook.h>
+#include <ddprun/mesh.h>
+#include <ddprun/optimizer.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
 
-#include "trainer/optim/optimizer.h"
-#include "trainer/parallel/mesh.h"
-#include "trainer/parallel/model_averager.h"
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/sharded_update.h"
 #include "trainer/strategies/strategy.h"

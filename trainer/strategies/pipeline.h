@@ -2,12 +2,13 @@
 // devices of one process.
 #pragma once
 
+#include <ddprun/mesh.h>
+#include <ddprun/optimizer.h>
+
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "trainer/optim/optimizer.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/pipeline_plan.h"
 #include "trainer/parallel/sharded_update.h"

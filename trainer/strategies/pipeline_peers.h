@@ -2,8 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-
-#include "trainer/parallel/mesh.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

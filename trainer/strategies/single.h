@@ -1,10 +1,11 @@
 // The strategy of one process with one device.
 #pragma once
 
+#include <ddprun/mesh.h>
+#include <ddprun/optimizer.h>
+
 #include <memory>
 
-#include "trainer/optim/optimizer.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {

@@ -1,11 +1,12 @@
 // From a config to the options and the optimizer of a strategy.
 #pragma once
 
+#include <ddprun/optimizer.h>
+
 #include <memory>
 #include <vector>
 
 #include "trainer/config/config.h"
-#include "trainer/optim/optimizer.h"
 #include "trainer/parallel/unit_layout.h"
 #include "trainer/strategies/ddp.h"
 

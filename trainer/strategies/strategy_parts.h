@@ -1,12 +1,13 @@
 // Functions that strategies share.
 #pragma once
 
+#include <ddprun/mesh.h>
+
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "trainer/parallel/bucket_search.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {

@@ -1,6 +1,8 @@
 // The devices of processes that train together.
 #pragma once
 
+#include <ddprun/mesh.h>
+
 #include <chrono>
 #include <functional>
 #include <string>
@@ -9,7 +11,6 @@
 #include "base/env.h"
 #include "trainer/comm/rank_info.h"
 #include "trainer/cuda/cuda_module.h"
-#include "trainer/parallel/mesh.h"
 
 namespace ddprun::trainer {
 

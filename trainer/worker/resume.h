@@ -1,6 +1,8 @@
 // What a run goes on from, and in which folder.
 #pragma once
 
+#include <ddprun/mesh.h>
+
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +12,6 @@
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/checkpointing.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/report/run_folder.h"
 
 namespace ddprun::trainer {

@@ -2,6 +2,8 @@
 // and a trace of events. Everything runs in one thread, and a seed always gives the same run.
 #pragma once
 
+#include <ddprun/error.h>
+
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -15,7 +17,6 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 
-#include "base/error.h"
 #include "launcher/process/clock.h"
 #include "rendezvous/rendezvous.h"
 

@@ -1,6 +1,7 @@
 // Parses command lines for tests.
 #pragma once
 
+#include <ddprun/error.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,7 +9,6 @@
 #include <vector>
 
 #include "base/env.h"
-#include "base/error.h"
 #include "launcher/cli/options.h"
 
 namespace ddprun::launcher {

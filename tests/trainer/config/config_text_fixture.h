@@ -1,10 +1,11 @@
 // Reads configs from text, for tests without files.
 #pragma once
 
+#include <ddprun/error.h>
+
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "trainer/config/read_config.h"
 
 namespace ddprun::trainer {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/ops/equal.h>
+#include <ddprun/sampler.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -11,7 +12,6 @@
 #include <vector>
 
 #include "trainer/data/loader.h"
-#include "trainer/data/sampler.h"
 
 namespace ddprun::trainer {
 

@@ -1,5 +1,4 @@
-#include "trainer/data/sampler.h"
-
+#include <ddprun/sampler.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,8 @@
 // Runs of 20 steps against PyTorch's DistributedDataParallel, from the same start weights
 // (tests/golden). Two ranks are played by one process: their gradients are averaged by hand.
 #include <ATen/Parallel.h>
+#include <ddprun/optimizer.h>
+#include <ddprun/sampler.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,11 +14,9 @@
 #include "tests/golden/golden_file.h"
 #include "trainer/compute/norm.h"
 #include "trainer/data/random_dataset.h"
-#include "trainer/data/sampler.h"
 #include "trainer/data/text_dataset.h"
 #include "trainer/models/mlp.h"
 #include "trainer/models/pretrained.h"
-#include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
 
 namespace ddprun::trainer {

@@ -1,4 +1,5 @@
 // Which parameters decay under the default of optimizer.no_decay: the matrices, no bias, no norm.
+#include <ddprun/optimizer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +10,6 @@
 
 #include "trainer/config/config.h"
 #include "trainer/models/registry.h"
-#include "trainer/optim/optimizer.h"
 
 namespace ddprun::trainer {
 namespace {

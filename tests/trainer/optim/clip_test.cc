@@ -1,3 +1,4 @@
+#include <ddprun/optimizer.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -5,7 +6,6 @@
 
 #include "tests/golden/golden_file.h"
 #include "trainer/compute/norm.h"
-#include "trainer/optim/optimizer.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -1,8 +1,7 @@
-#include "trainer/optim/optimizer.h"
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linspace.h>
+#include <ddprun/optimizer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

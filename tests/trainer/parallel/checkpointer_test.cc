@@ -1,6 +1,5 @@
-#include "trainer/parallel/checkpointer.h"
-
 #include <ATen/Functions.h>
+#include <ddprun/checkpointer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>

@@ -1,6 +1,5 @@
-#include "trainer/parallel/distributed_data_parallel.h"
-
 #include <ATen/Functions.h>
+#include <ddprun/data_parallel.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
@@ -142,7 +141,7 @@ TEST(DistributedDataParallel, RefusesAModelThatHasChangedSinceItWasWrapped) {
 }
 
 TEST(DistributedDataParallel, SaysThatAProcessGroupIsMissing) {
-  const c10::intrusive_ptr<trainer::HostProcessGroup> none;
+  const c10::intrusive_ptr<HostProcessGroup> none;
   EXPECT_THROW(DistributedDataParallel<Net>(std::make_shared<Net>(), none), Failure);
 }
 

@@ -1,4 +1,5 @@
 // The memory that ZeRO saves, its checkpoints, and FullyShardedDataParallel for programs.
+#include <ddprun/fully_sharded.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
@@ -11,7 +12,6 @@
 #include "tests/trainer/load_state.h"
 #include "tests/trainer/strategies/zero_fixture.h"
 #include "trainer/compute/norm.h"
-#include "trainer/parallel/fully_sharded_data_parallel.h"
 
 namespace ddprun::trainer {
 namespace {
