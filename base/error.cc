@@ -1,9 +1,8 @@
-#include <ddprun/error.h>
-
 #include <cerrno>
 #include <cstring>
 
 #include "base/text.h"
+#include <ddprun/error.h>
 
 namespace ddprun {
 

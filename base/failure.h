@@ -1,11 +1,10 @@
 // Between Results and Failures: code without LibTorch returns Results, code with LibTorch throws.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <utility>
 
 #include "base/result.h"
+#include <ddprun/error.h>
 
 namespace ddprun {
 

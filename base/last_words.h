@@ -2,14 +2,13 @@
 // (TORCHELASTIC_ERROR_FILE), and as a stack if a signal ends the process.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "base/env.h"
 #include "base/result.h"
+#include <ddprun/error.h>
 
 namespace ddprun {
 

@@ -2,11 +2,11 @@
 // uses it; code with LibTorch throws (base/failure.h).
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <optional>
 #include <utility>
 #include <variant>
+
+#include <ddprun/error.h>
 
 namespace ddprun {
 

@@ -1,11 +1,10 @@
 // Renders errors for people who read standard error on a terminal.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <string>
 
 #include "base/env.h"
+#include <ddprun/error.h>
 
 namespace ddprun {
 

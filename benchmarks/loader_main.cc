@@ -2,7 +2,6 @@
 // ddp-loader-speed CONFIG. Each line "EPOCH" on stdin is answered by "SECONDS BATCHES CHECKSUM",
 // the sum of all targets and token ids.
 #include <ATen/core/Tensor.h>
-#include <ddprun/sampler.h>
 
 #include <chrono>
 #include <cstdint>
@@ -14,6 +13,7 @@
 #include "trainer/job/job.h"
 #include "trainer/job/open_job.h"
 #include "trainer/job/options_of.h"
+#include <ddprun/sampler.h>
 
 namespace {
 

@@ -1,7 +1,11 @@
 #include "launcher/commands.h"
 
 #include <array>
+#include <cstdio>
+#include <utility>
+#include <variant>
 
+#include "base/log.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/store/store_command.h"
 
@@ -20,6 +24,35 @@ constexpr std::array<Subcommand, 3> kSubcommands = {{
 
 std::span<const Subcommand> AllSubcommands() {
   return kSubcommands;
+}
+
+Result<int> RunCommandLine(const std::vector<std::string>& args,
+                           const Environment& env,
+                           std::span<const Subcommand> subcommands,
+                           RunOptions run) {
+  if (!args.empty() && args.front() == "help") {
+    std::vector<std::string> asked(args.begin() + 1, args.end());
+    asked.emplace_back("--help");
+    return RunCommandLine(asked, env, subcommands, run);
+  }
+  for (const Subcommand& command : subcommands) {
+    if (args.empty() || args.front() != command.name) continue;
+    return command.run({args.begin() + 1, args.end()}, env);
+  }
+  DDPRUN_ASSIGN(auto parsed, ParseOptions(args, env, subcommands));
+  if (const auto* text = std::get_if<TextToPrint>(&parsed)) {
+    std::fputs(text->text.c_str(), stdout);
+    return 0;
+  }
+  if (std::holds_alternative<VersionsToPrint>(parsed)) {
+    std::fputs(VersionsText(env).c_str(), stdout);
+    return 0;
+  }
+  Options& options = std::get<Options>(parsed);
+  const Log log =
+      Log::ToStderr({.name = "ddprun", .level = options.log_level, .time = options.log_time});
+  for (const std::string& line : options.notes) log.Info(line);
+  return run(std::move(options), env);
 }
 
 }  // namespace ddprun::launcher

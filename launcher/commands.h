@@ -26,6 +26,14 @@ Result<int> CheckConfig(const Options& options,
                         int workers,
                         const std::vector<SweepRun>& runs);
 
+// Runs what a command line asks for: a subcommand, the text of --help or --version, or `run` with
+// the options of a job. Returns the exit code.
+using RunOptions = Result<int> (*)(Options options, const Environment& env);
+Result<int> RunCommandLine(const std::vector<std::string>& args,
+                           const Environment& env,
+                           std::span<const Subcommand> subcommands,
+                           RunOptions run);
+
 // --dry_run: prints each local rank's command and the variables that ddprun sets. Values that are
 // known only after the start (ports, folders, ranks under c10d) are <...> or stand in a comment.
 // Checks a trainer config first. With --sweep, checks all runs and prints the first.

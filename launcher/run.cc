@@ -1,10 +1,7 @@
 #include "launcher/run.h"
 
-#include <ddprun/error.h>
-
 #include <cstdio>
 #include <utility>
-#include <variant>
 
 #include "base/env.h"
 #include "base/terminal.h"
@@ -14,6 +11,7 @@
 #include "launcher/process/job.h"
 #include "launcher/process/signals.h"
 #include "launcher/process/standard_descriptors.h"
+#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 
@@ -46,40 +44,12 @@ Result<int> RunWithOptions(Options options, const Environment& env) {
                      [&env](Options run) { return CodeOf(RunJob(std::move(run), env), env); });
 }
 
-Result<int> RunCommandLine(const std::vector<std::string>& args,
-                           const Environment& env,
-                           std::span<const Subcommand> subcommands) {
-  if (!args.empty() && args.front() == "help") {
-    std::vector<std::string> asked(args.begin() + 1, args.end());
-    asked.emplace_back("--help");
-    return RunCommandLine(asked, env, subcommands);
-  }
-  for (const Subcommand& command : subcommands) {
-    if (args.empty() || args.front() != command.name) continue;
-    return command.run({args.begin() + 1, args.end()}, env);
-  }
-  DDPRUN_ASSIGN(auto parsed, ParseOptions(args, env, subcommands));
-  if (const auto* text = std::get_if<TextToPrint>(&parsed)) {
-    std::fputs(text->text.c_str(), stdout);
-    return 0;
-  }
-  if (std::holds_alternative<VersionsToPrint>(parsed)) {
-    std::fputs(VersionsText(env).c_str(), stdout);
-    return 0;
-  }
-  Options& options = std::get<Options>(parsed);
-  const Log log =
-      Log::ToStderr({.name = "ddprun", .level = options.log_level, .time = options.log_time});
-  for (const std::string& line : options.notes) log.Info(line);
-  return RunWithOptions(std::move(options), env);
-}
-
 }  // namespace
 
 int Run(const std::vector<std::string>& args, std::span<const Subcommand> subcommands) {
   OpenMissingStandardDescriptors();
   const Environment env = Environment::OfProcess();
-  return CodeOf(RunCommandLine(args, env, subcommands), env);
+  return CodeOf(RunCommandLine(args, env, subcommands, RunWithOptions), env);
 }
 
 }  // namespace ddprun::launcher

@@ -101,7 +101,8 @@ PUBLIC_WITHOUT_TORCH = ["ddprun/error.h", "ddprun/options.h"]
 
 # LibTorch is slow to load and to compile, and absent from the core preset.
 MAY_INCLUDE_TORCH = [
-    "include/ddprun", "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data", "trainer/models",
+    "include/ddprun",
+    "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data", "trainer/models",
     "trainer/optim", "trainer/parallel", "trainer/plugin", "trainer/state",
     "trainer/job", "trainer/strategies", "trainer/loop", "trainer/worker",
     "trainer/checkpoint", "apps/ddp_trainer",
@@ -130,6 +131,12 @@ LINE, FUNCTION, HEADER, SOURCE, TEST = 100, 70, 150, 400, 600
 # files may have together: | `launcher/run.{h,cc}`, `apps/ddprun/main.cc` | 214 | what to look for |
 CORE_PAGE = "docs/core.md"
 CORE_ROW = re.compile(r"\|((?: `[^`]+`,?)+) \| (\d+) \|")
+
+CORE = 5000  # lines of all rows together
+
+# Folders that stay small: the most modules (a header with its source), and how many of them an
+# include may lead through.
+SMALL_FOLDERS = {"trainer/loop": (15, 5)}
 
 # A class that is declared in x.h has its member functions in x.h and x.cc. CLASS also finds the
 # classes that a source declares for itself, MEMBER the definitions at the start of a line. A class
@@ -331,10 +338,12 @@ def check_core(root):
     """Every row of the core's page names files that exist and keeps to its lines."""
     page = root / CORE_PAGE
     lines = page.read_text(encoding="utf-8").splitlines() if page.exists() else []
+    most = 0
     for number, line in enumerate(lines, 1):
         if not (row := CORE_ROW.match(line)):
             continue
         total = 0
+        most += int(row[2])
         for name in core_files(row[1]):
             if (root / name).exists():
                 total += len((root / name).read_text(encoding="utf-8").splitlines())
@@ -342,6 +351,28 @@ def check_core(root):
                 yield Finding(CORE_PAGE, number, "core", f"there is no {name}")
         if total > int(row[2]):
             yield Finding(CORE_PAGE, number, "core", f"{total} of {row[2]} lines")
+    if most > CORE:
+        yield Finding(CORE_PAGE, 1, "core", f"its rows allow {most} lines, {CORE} are the most")
+
+
+def check_small_folders(root, paths):
+    """Modules of SMALL_FOLDERS, and the longest way from one to another."""
+    for folder, (most, deepest) in SMALL_FOLDERS.items():
+        includes = {}
+        for path in paths:
+            if not re.fullmatch(rf"{folder}/\w+\.(h|cc)", path):
+                continue
+            module = path.rsplit(".", 1)[0]
+            found = re.findall(rf'#include "({folder}/\w+)\.h"', (root / path).read_text())
+            includes.setdefault(module, set()).update(set(found) - {module})
+        depths = {}
+        for _ in includes:
+            for module, used in includes.items():
+                depths[module] = 1 + max((depths.get(one, 0) for one in used), default=0)
+        deep = max(depths.values(), default=0)
+        if len(includes) > most or deep > deepest:
+            text = f"{len(includes)} modules, {deep} deep; {most} and {deepest} are the most"
+            yield Finding(f"{folder}/CMakeLists.txt", 1, "modules", text)
 
 
 def core_files(cell):
@@ -381,8 +412,8 @@ def check_words(path, lines):
 
 def tree(root):
     """The paths of what is ours to check, from the root."""
-    tops = ["apps", "base", "benchmarks", "cmake", "examples", "fuzz", "include", "launcher", "rendezvous",
-            "scripts", "tests", "trainer"]
+    tops = ["apps", "base", "benchmarks", "cmake", "examples", "fuzz", "include", "launcher",
+            "rendezvous", "scripts", "tests", "trainer"]
     for top in tops:
         for path in sorted((root / top).rglob("*")):
             if path.is_file() and path.suffix in SOURCES | OTHER and "golden" not in path.parts:
@@ -403,6 +434,7 @@ def check(root, exceptions, open_classes=()):
         findings += check_notes(path, lines)
     findings += check_listed(root, paths)
     findings += check_core(root)
+    findings += check_small_folders(root, paths)
     findings += check_members(root, paths, open_classes)
     used = {(finding.path, finding.rule) for finding in findings} & set(exceptions)
     findings = [finding for finding in findings if (finding.path, finding.rule) not in used]

@@ -1,14 +1,13 @@
 // The model, batch and optimizer of a measurement.
 #pragma once
 
-#include <ddprun/optimizer.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "trainer/models/registry.h"
 #include "trainer/parallel/gradient_buckets.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::bench {
 

@@ -29,7 +29,7 @@ double Seconds(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-trainer::BucketLimits LimitsOf(const Variant& variant) {
+ddprun::BucketLimits LimitsOf(const Variant& variant) {
   constexpr double kMiB = 1 << 20;
   return {.first_bytes = std::llround(std::min(1.0, variant.bucket_mb) * kMiB),
           .cap_bytes = std::llround(variant.bucket_mb * kMiB)};

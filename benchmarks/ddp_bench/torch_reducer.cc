@@ -22,7 +22,7 @@ class TorchReducer : public trainer::Strategy {
   TorchReducer(const std::vector<at::Tensor>& parameters,
                std::unique_ptr<trainer::Strategy> single,
                const c10::intrusive_ptr<HostProcessGroup>& group,
-               const trainer::BucketLimits& limits)
+               const ddprun::BucketLimits& limits)
       : single_(std::move(single)),
         reducer_(
             std::make_unique<c10d::Reducer>(parameters,
@@ -53,7 +53,7 @@ class TorchReducer : public trainer::Strategy {
  private:
   // Returns buckets from the last parameter to the first, as DistributedDataParallel does.
   static std::vector<std::vector<size_t>> BucketsOf(const std::vector<at::Tensor>& parameters,
-                                                    const trainer::BucketLimits& limits) {
+                                                    const ddprun::BucketLimits& limits) {
     const std::vector<size_t> sizes = {static_cast<size_t>(limits.first_bytes),
                                        static_cast<size_t>(limits.cap_bytes)};
     auto buckets =
@@ -71,7 +71,7 @@ std::unique_ptr<trainer::Strategy> MakeTorchReducer(
     std::shared_ptr<trainer::Model> model,
     std::unique_ptr<Optimizer> optimizer,
     const c10::intrusive_ptr<HostProcessGroup>& group,
-    const trainer::BucketLimits& limits) {
+    const ddprun::BucketLimits& limits) {
   const std::vector<at::Tensor> parameters = model->parameters();
   auto single = trainer::MakeSingle(std::move(model), std::move(optimizer));
   return std::make_unique<TorchReducer>(parameters, std::move(single), group, limits);

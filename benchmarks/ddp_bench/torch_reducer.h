@@ -13,6 +13,6 @@ std::unique_ptr<trainer::Strategy> MakeTorchReducer(
     std::shared_ptr<trainer::Model> model,
     std::unique_ptr<Optimizer> optimizer,
     const c10::intrusive_ptr<HostProcessGroup>& group,
-    const trainer::BucketLimits& limits);
+    const ddprun::BucketLimits& limits);
 
 }  // namespace ddprun::bench

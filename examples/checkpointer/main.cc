@@ -4,16 +4,17 @@
 // checkpointer [FOLDER [STEPS]]: prints a checksum of the final weights and the optimizer's state.
 // It is the same whether the program was interrupted or not.
 #include <ATen/Functions.h>
-#include <ddprun/checkpointer.h>
-#include <ddprun/data_parallel.h>
-#include <ddprun/error.h>
-#include <ddprun/process_group.h>
 #include <torch/nn/module.h>
 #include <torch/optim/adamw.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include <ddprun/checkpointer.h>
+#include <ddprun/data_parallel.h>
+#include <ddprun/error.h>
+#include <ddprun/process_group.h>
 
 struct Net : torch::nn::Module {
   Net() {

@@ -2,14 +2,15 @@
 //
 // The data is y = x * W with a known W. Every rank has its share of it, and together they find W.
 #include <ATen/Functions.h>
-#include <ddprun/data_parallel.h>
-#include <ddprun/error.h>
-#include <ddprun/process_group.h>
-#include <ddprun/sampler.h>
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 
 #include <cstdio>
+
+#include <ddprun/data_parallel.h>
+#include <ddprun/error.h>
+#include <ddprun/process_group.h>
+#include <ddprun/sampler.h>
 
 struct MyModule : torch::nn::Module {
   MyModule() { weight = register_parameter("weight", at::zeros({4, 2})); }

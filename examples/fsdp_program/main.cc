@@ -3,15 +3,16 @@
 // A deep network learns to return its input; each rank draws its own samples. Parts are cut at
 // multiples of 4096 elements, so the layers are large enough for parts of similar sizes.
 #include <ATen/Functions.h>
-#include <ddprun/error.h>
-#include <ddprun/fully_sharded.h>
-#include <ddprun/process_group.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adamw.h>
 
 #include <algorithm>
 #include <cstdio>
+
+#include <ddprun/error.h>
+#include <ddprun/fully_sharded.h>
+#include <ddprun/process_group.h>
 
 constexpr int64_t kWidth = 256;
 

@@ -1,6 +1,5 @@
 // A model and a data set for ddp-trainer: the model predicts the next value of a wave.
 #include <ATen/Functions.h>
-#include <ddprun/plugin.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
@@ -11,6 +10,8 @@
 #include <stdexcept>
 
 #include <nlohmann/json.hpp>
+
+#include <ddprun/plugin.h>
 
 namespace {
 

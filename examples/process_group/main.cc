@@ -1,10 +1,11 @@
 // Collectives among processes, without training: each rank estimates pi from its own share of
 // random points, the ranks sum their counts, and the last rank sends the result to the first one.
 #include <ATen/Functions.h>
-#include <ddprun/error.h>
-#include <ddprun/process_group.h>
 
 #include <cstdio>
+
+#include <ddprun/error.h>
+#include <ddprun/process_group.h>
 
 int Run() {
   const auto group = ddprun::init_process_group();

@@ -3,13 +3,14 @@
 // All ranks have the same batch. The first layer is split by its outputs, the second by its inputs,
 // which are the first layer's outputs. So the ranks send nothing between the two layers.
 #include <ATen/Functions.h>
-#include <ddprun/error.h>
-#include <ddprun/process_group.h>
-#include <ddprun/tensor_parallel.h>
 #include <torch/nn/module.h>
 #include <torch/optim/sgd.h>
 
 #include <cstdio>
+
+#include <ddprun/error.h>
+#include <ddprun/process_group.h>
+#include <ddprun/tensor_parallel.h>
 
 struct Block : torch::nn::Module {
   explicit Block(const ddprun::Axis& axis)

@@ -14,13 +14,13 @@
 //   }
 #pragma once
 
-#include <ddprun/error.h>
-#include <ddprun/mesh.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include <ddprun/error.h>
+#include <ddprun/mesh.h>
 
 namespace torch::nn {
 class Module;

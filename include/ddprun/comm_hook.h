@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/state.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -13,6 +12,8 @@
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <ddprun/state.h>
 
 namespace ddprun {
 

@@ -14,9 +14,6 @@
 #pragma once
 
 #include <c10/util/ScopeExit.h>
-#include <ddprun/comm_hook.h>
-#include <ddprun/mesh.h>
-#include <ddprun/options.h>
 
 #include <functional>
 #include <memory>
@@ -24,6 +21,10 @@
 #include <tuple>
 #include <utility>
 #include <vector>
+
+#include <ddprun/comm_hook.h>
+#include <ddprun/data_parallel_options.h>
+#include <ddprun/mesh.h>
 
 namespace torch::nn {
 class Module;
@@ -33,28 +34,7 @@ namespace ddprun {
 
 namespace trainer {
 class ModuleSync;
-struct BucketTuning;
-}  // namespace trainer
-
-// Defaults are those of PyTorch. Sizes are in MiB.
-struct DistributedDataParallelOptions {
-  double bucket_cap_mb = 25;
-  double first_bucket_mb = 1;
-  bool tune_buckets = false;  // find both sizes in the first steps
-  Overlap overlap = Overlap::kBackward;
-  // Allows parameters without a gradient; they may differ between ranks and backwards. Costs one
-  // small collective a step.
-  bool find_unused_parameters = false;
-  // Every backward uses the parameters of the first one, each equally often.
-  bool static_graph = false;
-  // Checks every gradient and throws at the first one that is not finite.
-  bool check_finite = false;
-  // Updates parameters within backward, bucket by bucket: called on its thread, with the parameters
-  // whose gradients are averaged. Do not call optimizer.step() then.
-  std::function<void(std::span<const at::Tensor> parameters)> update_in_backward = {};
-  bool broadcast_buffers = true;  // from rank 0, before every forward that synchronises
-  std::shared_ptr<CommHook> comm_hook = {};
-};
+}
 
 // What DistributedDataParallel does for a module of any type. One thread.
 class DataParallelBase {
@@ -88,7 +68,7 @@ class DataParallelBase {
   void join(const std::function<void()>& body);
 
   // Returns the result of options.tune_buckets, equal on all ranks; nullptr while the search runs.
-  const trainer::BucketTuning* tuning() const;
+  const BucketTuning* tuning() const;
 
   // Returns the seconds that the last backward waited for communication.
   double exposed_seconds() const;

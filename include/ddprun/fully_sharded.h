@@ -28,13 +28,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/mesh.h>
 
 #include <functional>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <ddprun/mesh.h>
 
 namespace torch::nn {
 class Module;

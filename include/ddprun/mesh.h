@@ -2,12 +2,13 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <ddprun/options.h>
 
 #include <chrono>
 #include <memory>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <ddprun/options.h>
 
 namespace ddprun {
 
@@ -63,9 +64,8 @@ struct Mesh {
   // The group of all processes for host tensors: counts, comparisons, announcements. It is
   // separate, because the data axis' group may not support host tensors.
   c10::intrusive_ptr<c10d::Backend> control = {};
-  c10::Device device = c10::kCPU;  // the model's device
-  // Makes a graph of this device; nullptr: it has none.
-  std::unique_ptr<trainer::DeviceGraph> (*make_graph)(c10::Device device) = nullptr;
+  c10::Device device = c10::kCPU;                                              // the model's device
+  std::unique_ptr<trainer::DeviceGraph> (*make_graph)(c10::Device) = nullptr;  // or it has none
 };
 
 // Makes the mesh over all ranks of the group. Makes a new group for each axis that has more than

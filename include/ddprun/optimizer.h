@@ -3,9 +3,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/device_scalar.h>
-#include <ddprun/options.h>
-#include <ddprun/state.h>
 
 #include <array>
 #include <cstdint>
@@ -15,6 +12,10 @@
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include <ddprun/device_scalar.h>
+#include <ddprun/options.h>
+#include <ddprun/state.h>
 
 namespace ddprun {
 

@@ -7,14 +7,15 @@
 // If a function of a plugin throws, the run ends with a message that contains the exception's text.
 #pragma once
 
-#include <ddprun/dataset.h>
-#include <ddprun/plugin_descriptor.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
+
+#include <ddprun/dataset.h>
+#include <ddprun/plugin_descriptor.h>
 
 namespace ddprun {
 

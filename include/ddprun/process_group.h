@@ -8,14 +8,14 @@
 // names the operation and the missing ranks.
 #pragma once
 
-#include <ddprun/options.h>
-#include <ddprun/tensor_collectives.h>
-
 #include <chrono>
 #include <functional>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <ddprun/options.h>
+#include <ddprun/tensor_collectives.h>
 
 namespace ddprun {
 
@@ -28,8 +28,6 @@ struct PartsInPlace;
 class HostProcessGroup : public TensorCollectives {
  public:
   struct Options;
-  // Returns the time that waits of a node's ranks spin: 0 unless each rank has a core.
-  static std::chrono::nanoseconds SpinTime(int ranks);
   // Makes the group. `memory` is one file for all ranks of the node (SharedRegion::CreateFile),
   // inherited or passed as a descriptor. Throws Failure if it cannot be mapped.
   static c10::intrusive_ptr<HostProcessGroup> Create(const UniqueFd& memory,

@@ -6,12 +6,13 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/mesh.h>
 #include <torch/nn/module.h>
 #include <torch/nn/pimpl.h>
 
 #include <cstdint>
 #include <memory>
+
+#include <ddprun/mesh.h>
 
 namespace ddprun {
 

@@ -1,7 +1,6 @@
 #include "launcher/agent/agent.h"
 
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,9 +8,9 @@
 #include <asio/post.hpp>
 
 #include "base/text.h"
+#include "launcher/agent/agent_log.h"
 #include "launcher/agent/last_words.h"
 #include "launcher/hang/hang_report.h"
-#include "launcher/process/process_table.h"
 
 namespace ddprun::launcher {
 
@@ -20,10 +19,7 @@ using Kind = rendezvous::RoundEnd::Kind;
 Agent::Agent(AgentPlan plan, const AgentSurroundings& surroundings)
     : plan_(std::move(plan)),
       surroundings_(surroundings),
-      log_({.name = LogName(plan_.options.backend->fixed ? plan_.options.rdzv.node_rank.value_or(0)
-                                                         : plan_.options.rdzv.node_rank),
-            .level = plan_.options.log_level,
-            .time = plan_.options.log_time},
+      log_(AgentLogOptions(plan_),
            [this](std::string_view line) { surroundings_.console.err().WriteLines(line); }),
       stop_policy_(plan_.env.Get("SLURM_JOB_ID").has_value()),
       history_(plan_.host, plan_.job_folder),
@@ -34,10 +30,6 @@ Agent::Agent(AgentPlan plan, const AgentSurroundings& surroundings)
       ending_(log_, plan_.options.several_nodes(), [this] { PostIfSettled(); }) {}
 
 Agent::~Agent() = default;
-
-std::string Agent::LogName(std::optional<int> node_rank) {
-  return node_rank ? "ddprun n" + std::to_string(*node_rank) : "ddprun";
-}
 
 GroupSurroundings Agent::Surroundings() const {
   const AgentSurroundings& s = surroundings_;
@@ -53,15 +45,7 @@ void Agent::Start() {
 
 Status Agent::Begin() {
   DDPRUN_TRY(CopyToLogFile(plan_, surroundings_.console, log_));
-  log_.Debug("agent begins", {{"target", plan_.target.name},
-                              {"nproc_per_node", std::to_string(plan_.local_world_size())},
-                              {"host", plan_.host},
-                              {"pid", std::to_string(::getpid())},
-                              {"job_id", plan_.job_id}});
-  if (!CanListProcesses()) {
-    log_.Warning(
-        "/proc shows no processes: what workers start and leave behind is not found, and goes on");
-  }
+  LogBegin(plan_, log_);
   surroundings_.processes.OnExit([this](pid_t pid, const ProcessExit& exit) { OnExit(pid, exit); });
   DDPRUN_ASSIGN(output_, JobOutput::Create(plan_, surroundings_.console, log_));
   if (plan_.target.is_trainer_config) {
@@ -103,8 +87,8 @@ void Agent::OnSignal(int signal, pid_t sender) {
   if (attempt_ == nullptr) return;
   // Ctrl-Z. The workers do not get it from the terminal, because they have sessions of their own.
   // SIGSTOP replaces SIGTSTP, because a group whose parent is in another session ignores SIGTSTP.
-  if (signal == SIGTSTP) return attempt_->group().SignalWithChildren(SIGSTOP);
-  if (signal == SIGCONT) return attempt_->group().SignalWithChildren(SIGCONT);
+  if (signal == SIGTSTP) return attempt_->group().workers().SignalWithChildren(SIGSTOP);
+  if (signal == SIGCONT) return attempt_->group().workers().SignalWithChildren(SIGCONT);
   if (signal == SIGWINCH) attempt_->group().workers().FollowTerminal();
   attempt_->Signal(signal);
 }
@@ -115,13 +99,9 @@ void Agent::OnStopSignal(int signal, pid_t sender) {
   if (meaning == StopSignalPolicy::Meaning::kRepeat) return;
   if (meaning == StopSignalPolicy::Meaning::kHurry) return On(AgentEvent::kKillAsked);
   causes_.stop_signal = signal;
-  const std::string from = sender > 0 ? " from pid " + std::to_string(sender) : "";
   const bool running = attempt_ != nullptr && !attempt_->gone();
   const bool saves = plan_.target.is_trainer_config && signal != SIGQUIT;
-  const std::string ending = saves ? ", the workers save and end" : ", stopping the workers";
-  const bool by_scheduler = plan_.env.Get("SLURM_JOB_ID") && signal != SIGINT;  // StopSignalPolicy
-  const std::string haste = by_scheduler ? "" : "; a second one ends them at once";
-  log_.Info("got " + SignalName(signal) + from + (running ? ending + haste : ", leaving"));
+  LogStopSignal(plan_, signal, sender, running, saves, log_);
   if (membership_ && plan_.options.several_nodes()) {
     const int code = saves ? StoppedCode(signal) : 128 + signal;
     ending_.Withdraw(*rendezvous_, {.message = Name() + " was stopped by " + SignalName(signal),
@@ -175,17 +155,7 @@ void Agent::OnJoined(Result<rendezvous::Membership> membership) {
   causes_.own_node_rank = membership_->node_rank;
   has_joined_ = true;
   log_.Rename(LogName(membership_->node_rank));
-  log_.Debug("joined", {{"round", std::to_string(membership_->round)},
-                        {"restart_count", std::to_string(membership_->restart_count)},
-                        {"node_rank", std::to_string(membership_->node_rank)},
-                        {"nnodes", std::to_string(membership_->nnodes)},
-                        {"world_size", std::to_string(membership_->world_size)},
-                        {"master_addr", membership_->master_addr},
-                        {"master_port", std::to_string(membership_->master_port)}});
-  if (plan_.options.several_nodes()) {
-    log_.Info("all nodes joined", {{"nnodes", std::to_string(membership_->nnodes)},
-                                   {"world_size", std::to_string(membership_->world_size)}});
-  }
+  LogJoined(plan_, *membership_, log_);
   rendezvous_->WatchRound([this](const rendezvous::RoundEnd& end) { OnRoundEnd(end); });
   if (causes_.error) return OnCannotContinue(*causes_.error);
   StartIfReady();

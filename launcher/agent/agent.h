@@ -97,8 +97,6 @@ class Agent {
   // Completes what the reports need from the attempt, if there is one.
   void CloseAttempt();
   JobCauses Causes() const;
-  // Returns the name for log lines, with the node's rank if it is known.
-  static std::string LogName(std::optional<int> node_rank);
   // Returns "node 1 (host)".
   std::string Name() const;
   GroupSurroundings Surroundings() const;

@@ -1,10 +1,13 @@
 #include "launcher/agent/group_workers.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "launcher/hang/worker_activity.h"
+#include "launcher/process/signals.h"
 #include "launcher/report/exit_text.h"
 #include "launcher/report/failure_report.h"
 
@@ -75,10 +78,34 @@ std::optional<size_t> GroupWorkers::NoteExit(pid_t pid, const ProcessExit& exit)
   return static_cast<size_t>(worker - workers_.begin());
 }
 
-void GroupWorkers::NoteLastActivity(int local_rank, const std::string& activity) {
+void GroupWorkers::NoteActivities() {
   for (Worker& worker : workers_) {
-    if (worker.record.local_rank == local_rank) worker.record.last_activity = activity;
+    if (worker.record.pid == 0 || worker.record.exit) continue;
+    const auto flight = flight_.Read(worker.record.local_rank);
+    if (!flight) continue;
+    worker.record.last_activity = DescribePastFlight(*flight, surroundings_.clock.Now());
   }
+}
+
+void GroupWorkers::Signal(int signal) const {
+  for (const LiveWorker& worker : Living()) surroundings_.processes.Signal(worker.pid, signal);
+}
+
+void GroupWorkers::SignalWithChildren(int signal) const {
+  for (const LiveWorker& worker : Living()) surroundings_.processes.SignalGroup(worker.pid, signal);
+}
+
+void GroupWorkers::TellToStop(int signal) {
+  surroundings_.log.Debug("signalling the workers", {{"signal", SignalName(signal)},
+                                                     {"living", std::to_string(Living().size())}});
+  for (Worker& worker : workers_) {
+    WorkerRecord& record = worker.record;
+    if (record.pid != 0 && !record.exit) record.told_to_stop = true;
+  }
+  // SIGABRT goes to the workers only, and asks for their stacks. It would also end Python's
+  // resource tracker, which ignores SIGTERM and removes the named shared memory of a worker that is
+  // gone.
+  signal == SIGABRT ? Signal(signal) : SignalWithChildren(signal);
 }
 
 bool GroupWorkers::ended_well() const {

@@ -39,8 +39,8 @@ class GroupWorkers {
   // Notes the end of a process and returns the index of its worker; nullopt means that it is no
   // worker that lives.
   std::optional<size_t> NoteExit(pid_t pid, const ProcessExit& exit);
-  // Adds to a worker's record what it did when the first worker failed.
-  void NoteLastActivity(int local_rank, const std::string& activity);
+  // Adds to the records of the living workers what they do now.
+  void NoteActivities();
   // Sets the time from which WorkerRecord::ended_after counts.
   void NoteStop(Clock::Time time) { stop_time_ = time; }
 
@@ -57,6 +57,12 @@ class GroupWorkers {
   // Returns the first exit code other than 0 of a worker, also of one that was told to stop.
   std::optional<int> first_nonzero_code() const { return first_nonzero_code_; }
 
+  // Sends the signal to the workers only, because their children may not expect it.
+  void Signal(int signal) const;
+  // Sends the signal to the workers and their children, to stop and continue them.
+  void SignalWithChildren(int signal) const;
+  // Sends a signal that ends the workers and their children, and notes it in the records.
+  void TellToStop(int signal);
   // Tells workers that the terminal has another size now.
   void FollowTerminal() { output_.FollowTerminal(); }
   // Returns how many bytes all workers have printed so far: see GroupOutput.

@@ -46,7 +46,7 @@ void HangGuard::OnHang(const HangReport& report) {
   bytes_before_ = group_.workers().bytes_seen();
   group_.Stop(SIGABRT);
   // SIGCONT is needed, because a stopped process takes SIGABRT only after it.
-  group_.SignalWithChildren(SIGCONT);
+  group_.workers().SignalWithChildren(SIGCONT);
   dump_time_ = clock_.Set(kDumpTime, [this] { group_.Kill(); });
   on_hang_(report);
 }

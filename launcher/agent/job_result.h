@@ -2,8 +2,6 @@
 // ddprun exits. Pure.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <chrono>
 #include <optional>
 #include <string>
@@ -14,6 +12,7 @@
 #include "launcher/process/process_exit.h"
 #include "launcher/report/job_end.h"
 #include "rendezvous/rendezvous.h"
+#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

@@ -3,9 +3,7 @@
 #include <set>
 #include <utility>
 
-#include "base/sealed_memory.h"
 #include "launcher/cli/device_count.h"
-#include "launcher/hang/worker_activity.h"
 #include "launcher/report/exit_text.h"
 
 namespace ddprun::launcher {
@@ -24,14 +22,11 @@ RunningAttempt::RunningAttempt(const GroupSurroundings& surroundings,
       program_(surroundings.processes, plan.target) {}
 
 Status RunningAttempt::Start(TemplateHost* worker_template) {
-  // The memory is new for every attempt, so that workers do not see what a killed worker left.
-  DDPRUN_ASSIGN(node_memory_, CreateNodeMemory());
+  DDPRUN_ASSIGN(memory_, AttemptMemory::Create(plan_.local_world_size()));
   DDPRUN_ASSIGN(AttemptOutput output, output_.MakeAttempt(shared_.membership));
-  DDPRUN_ASSIGN(recorder_, CreateFlightRecorderFile(plan_.local_world_size()));
-  DDPRUN_ASSIGN(flight_, FlightReader::Open(recorder_, plan_.local_world_size()));
   shared_.error_folder = std::move(output.folder);
-  shared_.node_memory_fd = node_memory_.get();
-  shared_.flight_recorder_fd = recorder_.get();
+  shared_.node_memory_fd = memory_.node.get();
+  shared_.flight_recorder_fd = memory_.recorder.get();
   shared_.usable_cores = UsableCores();
   template_ = worker_template;
   GroupHandlers handlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
@@ -42,8 +37,9 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   group_.emplace(surroundings_,
                  GroupRules{.grace = plan_.grace(), .saves = plan_.target.is_trainer_config},
                  template_ != nullptr ? static_cast<WorkerStarter&>(*template_) : program_,
-                 std::move(output.plan), *flight_, std::move(handlers));
-  replacements_.emplace(recorder_, *flight_, group_->workers(), handlers_.out_of_memory);
+                 std::move(output.plan), *memory_.flight, std::move(handlers));
+  replacements_.emplace(memory_.recorder, *memory_.flight, group_->workers(),
+                        handlers_.out_of_memory);
   std::vector<WorkerSpec> specs;
   for (int local_rank = 0; local_rank < plan_.local_world_size(); ++local_rank) {
     specs.push_back(SpecFor(local_rank));
@@ -94,13 +90,8 @@ void RunningAttempt::OnFirstFailure(const WorkerRecord& worker) {
 void RunningAttempt::OnEnding() {
   if (early_end_) early_end_->End();
   if (hang_guard_) hang_guard_->EndWatch();
-  if (flight_ == nullptr || std::exchange(standings_noted_, true)) return;
-  const auto now = surroundings_.clock.Now();
-  for (const LiveWorker& worker : group_->workers().Living()) {
-    if (const auto flight = flight_->Read(worker.local_rank)) {
-      group_->workers().NoteLastActivity(worker.local_rank, DescribePastFlight(*flight, now));
-    }
-  }
+  if (memory_.flight == nullptr || std::exchange(standings_noted_, true)) return;
+  group_->workers().NoteActivities();
 }
 
 void RunningAttempt::OnWorkersDone() {
@@ -120,7 +111,7 @@ void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
                                   std::function<void(const HangReport&)> on_hang) {
   EarlyEndWatch::Sources sources{.living = [this] { return group_->workers().Living(); },
                                  .ended = [this] { return group_->workers().EndedWell(); },
-                                 .flight = flight_.get()};
+                                 .flight = memory_.flight.get()};
   if (one_node()) sources.store_waits = HangGuard::WaitsIn(store);
   early_end_.emplace(
       surroundings_.clock, std::move(sources),
@@ -129,7 +120,7 @@ void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
           .on_all_wait = [this](const std::string& line) { surroundings_.log.Warning(line); }});
   if (!plan_.options.hang_timeout) return;
   hang_guard_.emplace(surroundings_.clock, surroundings_.cpu_times, *plan_.options.hang_timeout,
-                      *group_, *flight_, std::move(store), std::move(on_hang));
+                      *group_, *memory_.flight, std::move(store), std::move(on_hang));
 }
 
 std::optional<HangReport> RunningAttempt::hang() const {

@@ -8,9 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "base/flight_reader.h"
-#include "base/unique_fd.h"
 #include "launcher/agent/agent_plan.h"
+#include "launcher/agent/attempt_memory.h"
 #include "launcher/agent/hang_guard.h"
 #include "launcher/agent/job_output.h"
 #include "launcher/agent/replacements.h"
@@ -49,7 +48,7 @@ class RunningAttempt {
 
   void Stop(int signal);
   void Kill();
-  void Signal(int signal) { group_->Signal(signal); }
+  void Signal(int signal) { group_->workers().Signal(signal); }
   void OnExit(pid_t pid, const ProcessExit& exit);
 
   // From now on, a worker that ends with code 0 while others wait for it has failed. With
@@ -82,16 +81,14 @@ class RunningAttempt {
   const JobOutput& output_;
   Handlers handlers_;
   const Clock::Time start_;
-  UniqueFd node_memory_;
-  UniqueFd recorder_;
-  std::unique_ptr<FlightReader> flight_;
+  AttemptMemory memory_;
   TemplateHost* template_ = nullptr;
   std::optional<Replacements> replacements_;
   bool standings_noted_ = false;
   ProgramStarter program_;                  // starts the workers if there is no template
   std::optional<WorkerGroup> group_;        // set by Start()
-  std::optional<EarlyEndWatch> early_end_;  // after group_ and flight_, which it watches
-  std::optional<HangGuard> hang_guard_;     // after group_ and flight_, which it watches
+  std::optional<EarlyEndWatch> early_end_;  // after group_ and memory_, which it watches
+  std::optional<HangGuard> hang_guard_;     // after group_ and memory_, which it watches
   bool gone_ = false;
   std::vector<pid_t> unkillable_;
 };

@@ -85,18 +85,6 @@ void WorkerGroup::Stop(int signal) {
   Apply(state_.On(GroupEvent::kStopAsked));
 }
 
-void WorkerGroup::Signal(int signal) {
-  for (const LiveWorker& worker : workers_.Living()) {
-    surroundings_.processes.Signal(worker.pid, signal);
-  }
-}
-
-void WorkerGroup::SignalWithChildren(int signal) {
-  for (const LiveWorker& worker : workers_.Living()) {
-    surroundings_.processes.SignalGroup(worker.pid, signal);
-  }
-}
-
 void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
   const std::optional<size_t> index = workers_.NoteExit(pid, exit);
   if (!index) return;
@@ -173,34 +161,16 @@ void WorkerGroup::Apply(GroupAction action) {
     case GroupAction::kReplace:  // HandleLost() calls Replace()
       return;
     case GroupAction::kStop:
-      SignalLiving(stop_signal_);
+      workers_.TellToStop(stop_signal_);
       return ArmTimer(rules_.grace);
     case GroupAction::kKill:
-      SignalLiving(SIGKILL);
+      workers_.TellToStop(SIGKILL);
       starter_.Kill();
       return ArmTimer(kKillTimeout);
     case GroupAction::kFinish:
     case GroupAction::kGiveUp:
       alarm_ = surroundings_.clock.Set({}, handlers_.on_done);
       return;
-  }
-}
-
-void WorkerGroup::SignalLiving(int signal) {
-  surroundings_.log.Debug(
-      "signalling the workers",
-      {{"signal", SignalName(signal)}, {"living", std::to_string(workers_.Living().size())}});
-  for (size_t i = 0; i < workers_.size(); ++i) {
-    WorkerRecord& record = workers_.record(i);
-    if (record.pid == 0 || record.exit) continue;
-    record.told_to_stop = true;
-    // SIGABRT goes to the worker only, and asks for its stacks. It would also end Python's resource
-    // tracker, which ignores SIGTERM and removes the named shared memory of a worker that is gone.
-    if (signal == SIGABRT) {
-      surroundings_.processes.Signal(record.pid, signal);
-    } else {
-      surroundings_.processes.SignalGroup(record.pid, signal);
-    }
   }
 }
 

@@ -36,10 +36,6 @@ class WorkerGroup {
   void Stop(int signal);
   // Sends SIGKILL now.
   void Kill() { Apply(state_.On(GroupEvent::kKillAsked)); }
-  // Sends the signal to the workers only, because their children may not expect it.
-  void Signal(int signal);
-  // Sends the signal to the workers and their children, to stop and continue them.
-  void SignalWithChildren(int signal);
 
   // Handles the end of a process, if it is a worker of this group.
   void OnExit(pid_t pid, const ProcessExit& exit);
@@ -69,7 +65,6 @@ class WorkerGroup {
   void Fail(size_t index);
   void ApplyIfAllGone();
   void NoteFailure(size_t index);
-  void SignalLiving(int signal);
   void ArmTimer(std::chrono::milliseconds time);
 
   GroupSurroundings surroundings_;

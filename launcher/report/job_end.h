@@ -1,7 +1,6 @@
 // How a job ended on this node, as text for standard error and as JSON for --report_file.
 #pragma once
 
-#include <ddprun/error.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -12,6 +11,7 @@
 #include "launcher/report/failure_report.h"
 #include "launcher/report/worker_record.h"
 #include "rendezvous/rendezvous.h"
+#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

@@ -1,6 +1,5 @@
 #include "rendezvous/elastic/control_channel.h"
 
-#include <ddprun/error.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "rendezvous/join_text.h"
 #include "rendezvous/net/quote_received.h"
 #include "rendezvous/net/socket.h"
+#include <ddprun/error.h>
 
 namespace ddprun::rendezvous {
 

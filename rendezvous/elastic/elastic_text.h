@@ -1,8 +1,6 @@
 // Texts of the c10d back end for its users. Pure.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -10,6 +8,7 @@
 
 #include "rendezvous/elastic/round_actions.h"
 #include "rendezvous/net/address.h"
+#include <ddprun/error.h>
 
 namespace ddprun::rendezvous {
 

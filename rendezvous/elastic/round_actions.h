@@ -2,8 +2,6 @@
 // nodes. Plain values.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,6 +10,7 @@
 #include <vector>
 
 #include "rendezvous/rendezvous.h"
+#include <ddprun/error.h>
 
 namespace ddprun::rendezvous {
 

@@ -7,8 +7,6 @@
 // a node that comes or goes meanwhile, or does not answer, takes the job back to gathering.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -19,6 +17,7 @@
 
 #include "rendezvous/elastic/round_actions.h"
 #include "rendezvous/net/address.h"
+#include <ddprun/error.h>
 
 namespace ddprun::rendezvous {
 

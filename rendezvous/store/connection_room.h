@@ -1,10 +1,10 @@
 // Limits how many connections a store may have.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <cstddef>
 #include <cstdint>
+
+#include <ddprun/error.h>
 
 namespace ddprun::rendezvous {
 

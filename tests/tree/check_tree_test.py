@@ -75,6 +75,30 @@ class CheckTree(unittest.TestCase):
         del files["base/a.cc"]  # a row that names a file that has moved
         self.assertEqual([("docs/core.md", "core")], self.findings(files))
 
+    def test_the_core_has_a_limit(self):
+        row = "| `base/a.h` | 3000 |\n"
+        files = {"docs/core.md": row, "base/a.h": "1\n"}
+        self.assertEqual([], self.findings(files))
+        files["docs/core.md"] = row * 2
+        self.assertEqual([("docs/core.md", "core")], self.findings(files))
+
+    def test_the_loop_stays_small(self):
+        found = [("trainer/loop/CMakeLists.txt", "modules")]
+        files = {f"trainer/loop/m{number}.h": "" for number in range(15)}
+        self.assertEqual([], self.findings(files))
+        self.assertEqual(found, self.findings({**files, "trainer/loop/m15.h": ""}))
+        for number in range(4):
+            files[f"trainer/loop/m{number}.h"] = f'#include "trainer/loop/m{number + 1}.h"\n'
+        self.assertEqual([], self.findings(files))
+        files["trainer/loop/m4.h"] = '#include "trainer/loop/m5.h"\n'
+        self.assertEqual(found, self.findings(files))
+
+    def test_the_library_knows_no_trainer(self):
+        for folder in ("models", "job", "report", "strategies"):
+            text = f'#include "trainer/{folder}/a.h"\n'
+            self.assertEqual([("trainer/parallel/a.h", "arrow")],
+                             self.findings({"trainer/parallel/a.h": text}))
+
     def test_pages_of_errors_are_not_compared(self):
         for code in ('if (error.page == "a") return;\n', "return kPage != failed->page;\n",
                      "return kA == done.error().page;\n"):

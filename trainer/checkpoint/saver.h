@@ -1,9 +1,6 @@
 // Saves state into a checkpoint while training continues.
 #pragma once
 
-#include <ddprun/checkpointer.h>
-#include <ddprun/error.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,6 +11,8 @@
 #include "base/pinned_memory.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/state/state_dict.h"
+#include <ddprun/checkpointer.h>
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

@@ -92,7 +92,7 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environ
                                     .generation = generation,
                                     .recorder = std::move(recorder)};
   if (info.local_world_size != info.world_size) {
-    const auto spin = HostProcessGroup::SpinTime(info.local_world_size);
+    const auto spin = SpinTime(info.local_world_size);
     ConnectedNodes nodes =
         ValueOrThrow(ConnectNodes(environment, info, generation, *store, spin, timeout));
     options.wire = std::move(nodes.wire);

@@ -1,6 +1,7 @@
 #include "trainer/comm/futex_wait.h"
 
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -43,6 +44,13 @@ bool Spin(const std::atomic<uint32_t>& word, uint32_t target, std::chrono::nanos
 }
 
 }  // namespace
+
+std::chrono::nanoseconds SpinTime(int ranks) {
+  cpu_set_t allowed;
+  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
+  const int cores = known ? CPU_COUNT(&allowed) : 1;
+  return ranks <= cores ? std::chrono::microseconds(50) : std::chrono::nanoseconds(0);
+}
 
 bool WaitUntilReached(std::atomic<uint32_t>& word,
                       std::atomic<uint32_t>& sleepers,

@@ -21,6 +21,9 @@ struct WaitLimits {
 };
 inline constexpr std::chrono::milliseconds kCancelPoll{10};
 
+// Returns WaitLimits::spin for the ranks of a node: 0 unless each rank has a core.
+std::chrono::nanoseconds SpinTime(int ranks);
+
 // Waits until `word` has reached `target` (counters wrap around). Returns false if the wait times
 // out, is cancelled or is lost before `word` reaches `target`. `sleepers` shows AdvanceAndWake()
 // that a thread sleeps on `word`.

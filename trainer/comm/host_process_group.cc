@@ -1,7 +1,6 @@
 #include "trainer/comm/host_process_group.h"
 
 #include <ATen/ops/from_blob.h>
-#include <sched.h>
 
 #include <algorithm>
 
@@ -31,13 +30,6 @@ std::shared_ptr<SharedRegion> MapMemory(const UniqueFd& memory,
 }
 
 }  // namespace
-
-std::chrono::nanoseconds HostProcessGroup::SpinTime(int ranks) {
-  cpu_set_t allowed;
-  const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;
-  const int cores = known ? CPU_COUNT(&allowed) : 1;
-  return ranks <= cores ? std::chrono::microseconds(50) : std::chrono::nanoseconds(0);
-}
 
 c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::Create(const UniqueFd& memory,
                                                               const Options& options) {

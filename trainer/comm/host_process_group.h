@@ -1,8 +1,6 @@
 // What makes a HostProcessGroup, and what its parts are made of.
 #pragma once
 
-#include <ddprun/process_group.h>
-
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "trainer/comm/node_link.h"
 #include "trainer/comm/operation_queue.h"
 #include "trainer/comm/shared_region.h"
+#include <ddprun/process_group.h>
 
 namespace ddprun {
 

@@ -1,12 +1,11 @@
 // The errors of ranks that do not meet in a collective. `rank` is the rank that reports the error.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <span>
 #include <string>
 
 #include "trainer/comm/node_operation.h"
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "trainer/comm/chunk.h"
 #include "trainer/comm/multi_node_chain.h"
+#include "trainer/comm/node_readers.h"
 
 namespace ddprun::trainer {
 
@@ -39,14 +40,14 @@ MultiNodeGroup::~MultiNodeGroup() {
   const auto send_on = [this] {  // another node may wait for messages of this rank
     if (link_ != nullptr) link_->Progress();
   };
-  if (inbox_ == nullptr || !WaitForReaders(send_on)) return;
+  if (inbox_ == nullptr || !WaitForReaders(*this, send_on)) return;
   for (std::byte* inbox : {inbox_, old_inbox_}) {
     if (inbox != nullptr) region().Free(self(), inbox);
   }
 }
 
 Status MultiNodeGroup::Ended(Status status) {
-  if (status.ok()) EndReading();
+  if (status.ok()) EndReading(*this);
   if (!status.ok() && link_ != nullptr) link_->Fail(status.error());
   return status;
 }

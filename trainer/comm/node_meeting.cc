@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <utility>
 
 #include "base/check.h"
@@ -15,9 +14,6 @@ namespace {
 
 // Time after the deadline for a rank that failed at the deadline to share its error.
 constexpr std::chrono::milliseconds kGrace{2000};
-// Time for ranks that have met for the last operation to copy its result.
-constexpr std::chrono::milliseconds kReadingTime{1000};
-constexpr std::chrono::microseconds kReadingPoll{20};
 
 }  // namespace
 
@@ -128,23 +124,6 @@ Status NodeMeeting::MeetAndShare(const NodeOperation& operation, const Status& o
     return error;
   }
   return {};
-}
-
-void NodeMeeting::EndReading() {
-  mine().read.store(sequence_, std::memory_order_release);
-}
-
-bool NodeMeeting::WaitForReaders(const std::function<void()>& meanwhile) {
-  if (mine().read.load(std::memory_order_relaxed) != sequence_) return false;
-  const Clock::time_point deadline = Clock::now() + kReadingTime;
-  for (int rank = 0; rank < size(); ++rank) {
-    while (region_.control(rank).read.load(std::memory_order_acquire) < sequence_) {
-      if (cancelled_ || Clock::now() > deadline) return false;
-      meanwhile();
-      std::this_thread::sleep_for(kReadingPoll);
-    }
-  }
-  return true;
 }
 
 Error NodeMeeting::TimedOut(const NodeOperation& operation) {

@@ -2,7 +2,6 @@
 // describes its operation, and where its data is in the shared memory.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -45,6 +44,7 @@ class NodeMeeting {
   void Cancel() { cancelled_ = true; }
   const std::atomic<bool>& cancelled() const { return cancelled_; }
   SharedRegion& region() { return region_; }
+  uint64_t sequence() const { return sequence_; }  // of the running operation
 
   // Return the rank's header and slot for the running operation.
   const OperationHeader& header(int rank) { return region_.control(rank).headers[sequence_ % 2]; }
@@ -72,12 +72,6 @@ class NodeMeeting {
                  uint32_t target,
                  const NodeOperation& operation,
                  Clock::time_point deadline);
-  // Records that this rank has finished reading the other ranks' data of the running operation.
-  void EndReading();
-  // Returns whether all ranks of the node have called EndReading() for the last operation, so that
-  // its memory may be freed. Waits up to 1 s for them, and calls `meanwhile` repeatedly. Returns
-  // false at once if this rank's operation has failed.
-  bool WaitForReaders(const std::function<void()>& meanwhile);
 
   size_t staging_bytes() const { return options_.staging_bytes; }
   // Returns staging memory: staging_bytes() of this rank's heap.

@@ -1,8 +1,6 @@
 // A running collective of a node's ranks, and its description for people.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <string>
 
 #include "base/flight_recorder.h"
@@ -10,6 +8,7 @@
 #include "trainer/comm/data_type.h"
 #include "trainer/comm/futex_wait.h"
 #include "trainer/comm/recording.h"
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

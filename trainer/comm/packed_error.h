@@ -1,10 +1,10 @@
 // Converts an Error to bytes for other processes.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <string>
 #include <string_view>
+
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

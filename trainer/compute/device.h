@@ -4,11 +4,12 @@
 
 #include <ATen/core/Generator.h>
 #include <ATen/core/Tensor.h>
-#include <ddprun/device_scalar.h>
 
 #include <cstdint>
 #include <utility>
 #include <vector>
+
+#include <ddprun/device_scalar.h>
 
 namespace ddprun::trainer {
 

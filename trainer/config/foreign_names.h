@@ -2,14 +2,13 @@
 // other names. Other names of keys are in the key table (Key::aliases). Pure.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "trainer/config/source.h"
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

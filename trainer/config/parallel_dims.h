@@ -2,13 +2,12 @@
 // strategy.type and its sizes mean. Code uses these numbers instead of strategy.type. Pure.
 #pragma once
 
-#include <ddprun/options.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include <ddprun/options.h>
 
 namespace ddprun::trainer {
 

@@ -1,11 +1,11 @@
 // Sections "strategy" and "comm" of a config; see config.h.
 #pragma once
 
-#include <ddprun/options.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include <ddprun/options.h>
 
 namespace ddprun::trainer {
 

@@ -2,14 +2,13 @@
 // a config; see config.h.
 #pragma once
 
-#include <ddprun/options.h>
-
 #include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "trainer/config/value_types.h"
+#include <ddprun/options.h>
 
 namespace ddprun::trainer {
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <c10/core/Device.h>
-#include <ddprun/error.h>
 
 #include <chrono>
 #include <cstdint>
@@ -19,6 +18,7 @@
 #include "base/pinned_memory.h"
 #include "base/result.h"
 #include "trainer/compute/device_graph.h"
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

@@ -1,14 +1,14 @@
 // Parts of data sets and of batches.
 #pragma once
 
-#include <ddprun/dataset.h>
-
 #include <cstdint>
 #include <functional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include <ddprun/dataset.h>
 
 namespace ddprun::trainer {
 

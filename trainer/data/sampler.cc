@@ -1,7 +1,6 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/randperm.h>
-#include <ddprun/sampler.h>
 
 #include <algorithm>
 #include <numeric>
@@ -9,6 +8,7 @@
 
 #include "base/check.h"
 #include "base/failure.h"
+#include <ddprun/sampler.h>
 
 namespace ddprun {
 

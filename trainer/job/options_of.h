@@ -1,14 +1,13 @@
 // From the config to the options of the parts that it describes. Pure.
 #pragma once
 
-#include <ddprun/optimizer.h>
-
 #include <vector>
 
 #include "trainer/config/config.h"
 #include "trainer/data/loader.h"
 #include "trainer/models/registry.h"
 #include "trainer/optim/schedule.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

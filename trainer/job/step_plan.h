@@ -1,8 +1,6 @@
 // How a run goes through its data: the one count of batches and steps. Pure.
 #pragma once
 
-#include <ddprun/sampler.h>
-
 #include <cstdint>
 
 #include "base/mix_seeds.h"
@@ -10,6 +8,7 @@
 #include "trainer/config/config.h"
 #include "trainer/parallel/rank_tree.h"
 #include "trainer/state/state_dict.h"
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

@@ -22,16 +22,9 @@ bool BetweenSteps::Begin() {
 }
 
 bool BetweenSteps::AfterStep(const StepResult& result) {
-  const bool reported = reports_.IsReported(run_.step);
-  if (reported) {
-    const int64_t samples = result.sums[0].samples * run_.ranks.own.size();
-    run_.log.Debug("step done", {{"step", std::to_string(run_.step)},
-                                 {"seconds", std::to_string(result.report.step_seconds)},
-                                 {"samples", std::to_string(samples)}});
-  }
-  reports_.Add(result);
+  reports_.Add(result, run_.log);
   votes_.reset();
-  const bool due = reported || IsEvaluationDue() || result.diverged;
+  const bool due = reports_.IsReported(run_.step) || IsEvaluationDue() || result.diverged;
   if (due || run_.strategy->ranks_met()) {
     votes_ = reports_.Report(run_.observers, OwnVotes(), /*wait=*/due || run_.mesh.device.is_cpu());
   }

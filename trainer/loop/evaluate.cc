@@ -4,7 +4,6 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/ScopeExit.h>
-#include <ddprun/sampler.h>
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +19,7 @@
 #include "trainer/loop/metrics.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/peer_state.h"
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

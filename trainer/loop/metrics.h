@@ -3,7 +3,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/dataset.h>
 
 #include <cstdint>
 #include <string>
@@ -15,6 +14,7 @@
 #include "trainer/config/training_config.h"
 #include "trainer/data/dataset.h"
 #include "trainer/parallel/rank_tree.h"
+#include <ddprun/dataset.h>
 
 namespace ddprun::trainer {
 

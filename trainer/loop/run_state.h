@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/ops/zeros.h>
-#include <ddprun/mesh.h>
 
 #include <cstdint>
 #include <memory>
@@ -14,6 +13,7 @@
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/report/observer.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

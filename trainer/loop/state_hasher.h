@@ -1,8 +1,6 @@
 // What every step does to gradients and weights, as hashes (report.state_hashes).
 #pragma once
 
-#include <ddprun/mesh.h>
-
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,6 +9,7 @@
 #include "trainer/loop/step_part.h"
 #include "trainer/models/model.h"
 #include "trainer/report/observer.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

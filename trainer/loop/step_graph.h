@@ -2,7 +2,6 @@
 #pragma once
 
 #include <c10/core/StreamGuard.h>
-#include <ddprun/mesh.h>
 
 #include <functional>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "trainer/job/job.h"
 #include "trainer/loop/step_part.h"
 #include "trainer/loop/step_reports.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

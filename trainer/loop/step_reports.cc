@@ -112,6 +112,16 @@ bool StepReports::HasDiverged(const Strategy& strategy, const DeviceScalar& grad
          !std::isfinite(static_cast<double>(grad_norm));
 }
 
+void StepReports::Add(const StepResult& result, const Log& log) {
+  results_.push_back(result);
+  if (!IsReported(result.report.step)) return;
+  int64_t samples = 0;
+  for (const StepSums& one : result.sums) samples += one.samples;
+  log.Debug("step done", {{"step", std::to_string(result.report.step)},
+                          {"seconds", std::to_string(result.report.step_seconds)},
+                          {"samples", std::to_string(samples)}});
+}
+
 void StepReports::SumBeforeUpdate(const StepResult& result, const Votes& own) {
   summed_ = SumsOverRanks({result}, own, ranks_, control_.get());
 }

@@ -1,12 +1,11 @@
 // What each step has come to, over all ranks.
 #pragma once
 
-#include <ddprun/mesh.h>
-
 #include <cstdint>
 #include <vector>
 
 #include "base/failure.h"
+#include "base/log.h"
 #include "trainer/compute/device.h"
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
@@ -16,6 +15,7 @@
 #include "trainer/report/observer.h"
 #include "trainer/state/state_dict.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 
@@ -42,7 +42,8 @@ class StepReports {
   StepReports(const Job& job, const StepPlan& plan, const RankShare& ranks, const Mesh& mesh)
       : job_(job), plan_(plan), ranks_(ranks), control_(mesh.control), device_(mesh.device) {}
 
-  void Add(const StepResult& result) { results_.push_back(result); }
+  // Adds a step for the next Report(), and logs it for reports of hangs.
+  void Add(const StepResult& result, const Log& log);
 
   // A collective before the update of the step, which is not added yet: sums its losses and the
   // votes, for the next Report(), which has nothing else to sum then.

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/mesh.h>
 
 #include <chrono>
 #include <cstddef>
@@ -16,6 +15,7 @@
 #include "trainer/loop/run_state.h"
 #include "trainer/loop/step_boundary.h"
 #include "trainer/models/model.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -1,8 +1,6 @@
 // The training loop: one object per rank and run.
 #pragma once
 
-#include <ddprun/sampler.h>
-
 #include <functional>
 #include <memory>
 #include <optional>
@@ -29,6 +27,7 @@
 #include "trainer/report/metrics_file.h"
 #include "trainer/report/observer.h"
 #include "trainer/strategies/kinds.h"
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

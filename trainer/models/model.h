@@ -1,7 +1,6 @@
 // The training loop's interface to a model, which does not know how it is parallelized.
 #pragma once
 
-#include <ddprun/dataset.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
@@ -17,6 +16,7 @@
 #include "trainer/models/layer_parameters.h"
 #include "trainer/models/loss.h"
 #include "trainer/state/state_dict.h"
+#include <ddprun/dataset.h>
 
 namespace ddprun::trainer {
 

@@ -7,13 +7,13 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-#include <ddprun/optimizer.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
 #include "base/text.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun {
 

@@ -1,8 +1,6 @@
 // The reductions of buckets that run at the same time.
 #pragma once
 
-#include <ddprun/comm_hook.h>
-
 #include <functional>
 #include <string>
 #include <vector>
@@ -10,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "trainer/parallel/gradient_buckets.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

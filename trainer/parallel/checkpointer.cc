@@ -1,7 +1,6 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
-#include <ddprun/checkpointer.h>
 #include <torch/nn/module.h>
 #include <torch/optim/adagrad.h>
 #include <torch/optim/adam.h>
@@ -23,6 +22,7 @@
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/whole_state.h"
+#include <ddprun/checkpointer.h>
 
 namespace ddprun {
 

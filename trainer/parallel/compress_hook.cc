@@ -1,9 +1,9 @@
 #include <ATen/core/Tensor.h>
-#include <ddprun/comm_hook.h>
 
 #include <vector>
 
 #include "trainer/parallel/mesh_collectives.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun {
 

@@ -1,6 +1,5 @@
-#include <ddprun/data_parallel.h>
-
 #include "trainer/parallel/module_sync.h"
+#include <ddprun/data_parallel.h>
 
 namespace ddprun {
 
@@ -34,7 +33,7 @@ void DataParallelBase::join(const std::function<void()>& body) {
   sync_->Join(body);
 }
 
-const trainer::BucketTuning* DataParallelBase::tuning() const {
+const BucketTuning* DataParallelBase::tuning() const {
   return sync_->reducer().tuning();
 }
 

@@ -1,6 +1,5 @@
-#include <ddprun/fully_sharded.h>
-
 #include "trainer/parallel/sharded_module.h"
+#include <ddprun/fully_sharded.h>
 
 namespace ddprun {
 

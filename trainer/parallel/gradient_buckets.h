@@ -3,7 +3,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/comm_hook.h>
 
 #include <span>
 #include <string>
@@ -12,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "trainer/parallel/bucket_plan.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

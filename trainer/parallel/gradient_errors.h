@@ -1,12 +1,11 @@
 // The errors of parameters and gradients that cannot be averaged. `where`: rank and step.
 #pragma once
 
-#include <ddprun/comm_hook.h>
-
 #include <span>
 #include <string>
 
 #include "base/failure.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

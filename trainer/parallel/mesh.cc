@@ -1,14 +1,11 @@
-#include <ddprun/mesh.h>
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "trainer/comm/host_process_group.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun {
-
-using namespace trainer;  // NOLINT: the internals of this library
 
 void Mesh::SetTimeout(std::chrono::milliseconds timeout) const {
   for (const auto& group :

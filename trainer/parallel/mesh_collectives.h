@@ -2,11 +2,12 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/mesh.h>
 
 #include <cstdint>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

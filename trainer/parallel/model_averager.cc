@@ -2,12 +2,12 @@
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/flatten_dense_tensors.h>
 #include <ATen/ops/unflatten_dense_tensors.h>
-#include <ddprun/comm_hook.h>
 
 #include <map>
 #include <utility>
 
 #include "trainer/parallel/mesh_collectives.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun {
 

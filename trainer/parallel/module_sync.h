@@ -3,7 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/ScopeExit.h>
-#include <ddprun/data_parallel.h>
 
 #include <functional>
 #include <memory>
@@ -14,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "trainer/parallel/reducer.h"
+#include <ddprun/data_parallel.h>
 
 namespace torch::nn {
 class Module;

@@ -1,8 +1,7 @@
-#include <ddprun/comm_hook.h>
-
 #include <utility>
 
 #include "trainer/parallel/mesh_collectives.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun {
 

@@ -8,7 +8,6 @@
 #include <ATen/ops/randn.h>
 #include <ATen/ops/unflatten_dense_tensors.h>
 #include <ATen/ops/zeros.h>
-#include <ddprun/comm_hook.h>
 
 #include <algorithm>
 #include <deque>
@@ -17,6 +16,7 @@
 
 #include "base/mix_seeds.h"
 #include "trainer/parallel/mesh_collectives.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun {
 

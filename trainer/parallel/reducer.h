@@ -7,7 +7,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/mesh.h>
 
 #include <memory>
 #include <mutex>
@@ -23,6 +22,7 @@
 #include "trainer/parallel/gradient_readiness.h"
 #include "trainer/parallel/reducer_options.h"
 #include "trainer/parallel/used_parameters.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

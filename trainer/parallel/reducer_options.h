@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/comm_hook.h>
 
 #include <functional>
 #include <memory>
@@ -12,6 +11,7 @@
 #include "base/flight_recorder.h"
 #include "trainer/config/strategy_config.h"
 #include "trainer/parallel/bucket_plan.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

@@ -1,11 +1,11 @@
 #include "trainer/parallel/sharded_module.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ddprun/optimizer.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/container/sequential.h>
 
 #include "base/failure.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

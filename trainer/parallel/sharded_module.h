@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/fully_sharded.h>
 
 #include <functional>
 #include <map>
@@ -13,6 +12,7 @@
 #include "trainer/parallel/gathered_units.h"
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/sharded_gradients.h"
+#include <ddprun/fully_sharded.h>
 
 namespace ddprun::trainer {
 

@@ -1,11 +1,10 @@
 // The tensor axis of models.
 #pragma once
 
-#include <ddprun/tensor_parallel.h>
-
 #include <memory>
 
 #include "trainer/compute/tensor_axis.h"
+#include <ddprun/tensor_parallel.h>
 
 namespace ddprun::trainer {
 

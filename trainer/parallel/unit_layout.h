@@ -6,8 +6,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/comm_hook.h>
-#include <ddprun/mesh.h>
 
 #include <cstdint>
 #include <span>
@@ -15,6 +13,8 @@
 #include <vector>
 
 #include "trainer/state/state_dict.h"
+#include <ddprun/comm_hook.h>
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

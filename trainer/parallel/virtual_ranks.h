@@ -4,7 +4,6 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ddprun/comm_hook.h>
 
 #include <cstdint>
 #include <functional>
@@ -14,6 +13,7 @@
 
 #include "trainer/parallel/rank_tree.h"
 #include "trainer/state/state_dict.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

@@ -2,12 +2,11 @@
 // Failure that names the plugin.
 #pragma once
 
-#include <ddprun/plugin.h>
-
 #include <memory>
 #include <string>
 
 #include "base/failure.h"
+#include <ddprun/plugin.h>
 
 namespace ddprun::trainer {
 

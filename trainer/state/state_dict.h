@@ -1,14 +1,14 @@
 // The state of all owners, as one value.
 #pragma once
 
-#include <ddprun/state.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <ddprun/state.h>
 
 namespace ddprun::trainer {
 

@@ -1,14 +1,13 @@
 // Makes models from a job, and exchanges their parts between ranks.
 #pragma once
 
-#include <ddprun/mesh.h>
-
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "trainer/job/job.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -1,8 +1,6 @@
 // What the making of a strategy takes and gives.
 #pragma once
 
-#include <ddprun/mesh.h>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -11,6 +9,7 @@
 #include "trainer/config/parallel_dims.h"
 #include "trainer/job/job.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -1,10 +1,6 @@
 // The strategy DistributedDataParallel.
 #pragma once
 
-#include <ddprun/comm_hook.h>
-#include <ddprun/mesh.h>
-#include <ddprun/optimizer.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -12,6 +8,9 @@
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/sharded_update.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/comm_hook.h>
+#include <ddprun/mesh.h>
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

@@ -2,9 +2,6 @@
 // devices of one process.
 #pragma once
 
-#include <ddprun/mesh.h>
-#include <ddprun/optimizer.h>
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,6 +10,8 @@
 #include "trainer/parallel/pipeline_plan.h"
 #include "trainer/parallel/sharded_update.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
 #include <ddprun/mesh.h>
 
 namespace ddprun::trainer {

@@ -1,12 +1,11 @@
 // The strategy of one process with one device.
 #pragma once
 
-#include <ddprun/mesh.h>
-#include <ddprun/optimizer.h>
-
 #include <memory>
 
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

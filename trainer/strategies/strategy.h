@@ -1,14 +1,13 @@
 // The interface of strategies, which train a model on the devices of a job, to the training loop.
 #pragma once
 
-#include <ddprun/optimizer.h>
-
 #include <functional>
 #include <span>
 
 #include "trainer/models/model.h"
 #include "trainer/report/observer.h"
 #include "trainer/state/state_dict.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

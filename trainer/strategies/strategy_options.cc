@@ -1,13 +1,12 @@
 #include "trainer/strategies/strategy_options.h"
 
-#include <ddprun/comm_hook.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "trainer/job/options_of.h"
 #include "trainer/strategies/zero.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

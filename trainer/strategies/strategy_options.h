@@ -1,14 +1,13 @@
 // From a config to the options and the optimizer of a strategy.
 #pragma once
 
-#include <ddprun/optimizer.h>
-
 #include <memory>
 #include <vector>
 
 #include "trainer/config/config.h"
 #include "trainer/parallel/unit_layout.h"
 #include "trainer/strategies/ddp.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

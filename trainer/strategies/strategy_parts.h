@@ -1,14 +1,13 @@
 // Functions that strategies share.
 #pragma once
 
-#include <ddprun/mesh.h>
-
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "trainer/parallel/bucket_search.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -1,14 +1,13 @@
 // `ddp-trainer check`: everything that can be known of a run without a step of it, all at once.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <string>
 #include <vector>
 
 #include "base/env.h"
 #include "trainer/comm/rank_info.h"
 #include "trainer/job/job.h"
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

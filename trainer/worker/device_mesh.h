@@ -1,8 +1,6 @@
 // The devices of processes that train together.
 #pragma once
 
-#include <ddprun/mesh.h>
-
 #include <chrono>
 #include <functional>
 #include <string>
@@ -11,6 +9,7 @@
 #include "base/env.h"
 #include "trainer/comm/rank_info.h"
 #include "trainer/cuda/cuda_module.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -1,8 +1,6 @@
 // What a run goes on from, and in which folder.
 #pragma once
 
-#include <ddprun/mesh.h>
-
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +11,7 @@
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/checkpointing.h"
 #include "trainer/report/run_folder.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

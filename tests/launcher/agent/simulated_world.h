@@ -2,8 +2,6 @@
 // and a trace of events. Everything runs in one thread, and a seed always gives the same run.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -19,6 +17,7 @@
 
 #include "launcher/process/clock.h"
 #include "rendezvous/rendezvous.h"
+#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

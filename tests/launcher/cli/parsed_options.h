@@ -1,7 +1,6 @@
 // Parses command lines for tests.
 #pragma once
 
-#include <ddprun/error.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -10,6 +9,7 @@
 
 #include "base/env.h"
 #include "launcher/cli/options.h"
+#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

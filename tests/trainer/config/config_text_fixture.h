@@ -1,12 +1,11 @@
 // Reads configs from text, for tests without files.
 #pragma once
 
-#include <ddprun/error.h>
-
 #include <string>
 #include <vector>
 
 #include "trainer/config/read_config.h"
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

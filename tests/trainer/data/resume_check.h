@@ -2,7 +2,6 @@
 #pragma once
 
 #include <ATen/ops/equal.h>
-#include <ddprun/sampler.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "trainer/data/loader.h"
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

@@ -1,8 +1,6 @@
 // Runs of 20 steps against PyTorch's DistributedDataParallel, from the same start weights
 // (tests/golden). Two ranks are played by one process: their gradients are averaged by hand.
 #include <ATen/Parallel.h>
-#include <ddprun/optimizer.h>
-#include <ddprun/sampler.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,6 +16,8 @@
 #include "trainer/models/mlp.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/optim/schedule.h"
+#include <ddprun/optimizer.h>
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 namespace {

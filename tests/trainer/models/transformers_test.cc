@@ -9,7 +9,6 @@
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
-#include <ddprun/optimizer.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,6 +19,7 @@
 #include "tests/golden/golden_file.h"
 #include "trainer/models/bert.h"
 #include "trainer/models/pretrained.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

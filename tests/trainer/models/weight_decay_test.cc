@@ -1,5 +1,4 @@
 // Which parameters decay under the default of optimizer.no_decay: the matrices, no bias, no norm.
-#include <ddprun/optimizer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +9,7 @@
 
 #include "trainer/config/config.h"
 #include "trainer/models/registry.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

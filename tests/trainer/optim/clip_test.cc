@@ -1,4 +1,3 @@
-#include <ddprun/optimizer.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,6 +5,7 @@
 
 #include "tests/golden/golden_file.h"
 #include "trainer/compute/norm.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

@@ -1,7 +1,6 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linspace.h>
-#include <ddprun/optimizer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +9,7 @@
 
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/load_state.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

@@ -1,5 +1,4 @@
 #include <ATen/Functions.h>
-#include <ddprun/checkpointer.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/nn/module.h>
@@ -23,6 +22,7 @@
 #include "base/failure.h"
 #include "tests/trainer/data/scratch_folder.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
+#include <ddprun/checkpointer.h>
 
 namespace ddprun {
 namespace {

@@ -1,5 +1,4 @@
 #include <ATen/Functions.h>
-#include <ddprun/data_parallel.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
@@ -7,6 +6,7 @@
 
 #include "base/failure.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
+#include <ddprun/data_parallel.h>
 
 namespace ddprun {
 namespace {

@@ -1,10 +1,10 @@
 #include <ATen/Functions.h>
-#include <ddprun/comm_hook.h>
 #include <gtest/gtest.h>
 
 #include <optional>
 
 #include "tests/trainer/parallel/reducer_fixture.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 namespace {

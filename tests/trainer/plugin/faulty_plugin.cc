@@ -1,6 +1,5 @@
 // Does what its options say: {"fault": "throw"}.
 #include <ATen/Functions.h>
-#include <ddprun/plugin.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <unistd.h>
 
@@ -10,6 +9,8 @@
 #include <thread>
 
 #include <nlohmann/json.hpp>
+
+#include <ddprun/plugin.h>
 
 namespace {
 

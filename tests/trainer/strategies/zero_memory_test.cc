@@ -1,5 +1,4 @@
 // The memory that ZeRO saves, its checkpoints, and FullyShardedDataParallel for programs.
-#include <ddprun/fully_sharded.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
@@ -12,6 +11,7 @@
 #include "tests/trainer/load_state.h"
 #include "tests/trainer/strategies/zero_fixture.h"
 #include "trainer/compute/norm.h"
+#include <ddprun/fully_sharded.h>
 
 namespace ddprun::trainer {
 namespace {
