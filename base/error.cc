@@ -1,9 +1,8 @@
-#include "base/error.h"
-
 #include <cerrno>
 #include <cstring>
 
 #include "base/terminal.h"
+#include <ddprun/error.h>
 
 namespace ddprun {
 

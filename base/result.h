@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/error.h"
+#include <ddprun/error.h>
 
 namespace ddprun {
 

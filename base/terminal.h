@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/env.h"
-#include "base/error.h"
+#include <ddprun/error.h>
 
 namespace ddprun {
 

@@ -18,7 +18,7 @@
 
 namespace {
 
-using ddprun::trainer::HostProcessGroup;
+using ddprun::HostProcessGroup;
 using Seconds = std::chrono::duration<double>;
 
 constexpr int kWarmup = 10;

@@ -75,7 +75,7 @@ class Training {
   }
 
   ddprun::trainer::StateDict State() {
-    return ddprun::trainer::SaveState([this](ddprun::trainer::StateVisitor& visitor) {
+    return ddprun::trainer::SaveState([this](ddprun::StateVisitor& visitor) {
       visitor.Section("state.");
       for (size_t i = 0; i < state_.size(); ++i) visitor.Tensor(std::to_string(i), state_[i]);
     });

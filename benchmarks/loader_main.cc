@@ -10,10 +10,10 @@
 
 #include "base/failure.h"
 #include "trainer/data/loader.h"
-#include "trainer/data/sampler.h"
 #include "trainer/job/job.h"
 #include "trainer/job/open_job.h"
 #include "trainer/job/options_of.h"
+#include <ddprun/sampler.h>
 
 namespace {
 

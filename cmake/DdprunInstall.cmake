@@ -8,7 +8,7 @@ set(DDPRUN_INSTALLED ${DDPRUN_PROGRAMS} apps/ddprun/ddprun.1)
 configure_file(cmake/CheckBuilt.cmake.in ${CMAKE_BINARY_DIR}/CheckBuilt.cmake @ONLY)
 
 if(DDPRUN_WITH_TRAINER)
-  # find_package(ddprun) gives one target per folder (ddprun::parallel, ddprun::comm, ...).
+  # find_package(ddprun) gives the target ddprun::ddprun.
   include(CMakePackageConfigHelpers)
   set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ddprun)
   install(TARGETS ${DDPRUN_LIBRARIES} EXPORT ddprunTargets

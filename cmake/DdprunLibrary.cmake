@@ -1,7 +1,8 @@
 # ddprun_library(NAME SOURCES ... HEADERS ... [DEPENDS ...] [PRIVATE_DEPENDS ...] [TORCH])
 #
 # One static library ddprun::NAME for the folder that calls it. Every file is listed; HEADERS are
-# what other folders may include. TORCH adds LibTorch to what the library needs.
+# what other folders may include; what users may include is include/ddprun. TORCH adds LibTorch to
+# what the library needs.
 # DEPENDS are PUBLIC (a header needs them), PRIVATE_DEPENDS only the sources.
 #
 # DDPRUN_UNITY: the files of a library, program or test are compiled a dozen at a time. From nothing
@@ -37,22 +38,16 @@ function(ddprun_library name)
   set(target ddprun_${name})
   add_library(${target} STATIC ${ARG_SOURCES} ${ARG_HEADERS})
   add_library(ddprun::${name} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME internal_${name})
   target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
-    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/ddprun>)
+                                              $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
-  # For who uses the installed package: the headers need it.
-  target_compile_features(${target} INTERFACE cxx_std_20)
   if(ARG_TORCH)
     target_link_libraries(${target} PUBLIC LibTorch::cpu)
     ddprun_torch_headers(${target})
   endif()
   ddprun_compile_options(${target})
   set(DDPRUN_LIBRARIES ${DDPRUN_LIBRARIES} ${target} CACHE INTERNAL "")
-  if(DDPRUN_WITH_TRAINER)
-    file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
-    install(FILES ${ARG_HEADERS} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/ddprun/${folder})
-  endif()
 endfunction()
 
 # ddprun_driver(NAME [TORCH] SOURCES ... DEPENDS ...): an executable that is not installed, which a

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/env.h"
-#include "base/error.h"
 #include "base/terminal.h"
 #include "launcher/agent/agent_plan.h"
 #include "launcher/plan_job.h"
@@ -12,6 +11,7 @@
 #include "launcher/process/job.h"
 #include "launcher/process/signals.h"
 #include "launcher/process/standard_descriptors.h"
+#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

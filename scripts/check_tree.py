@@ -24,6 +24,7 @@ LAUNCHER_PARTS = [
 ]
 TASK = ["trainer/config", "rendezvous/store", "base"]
 MAY_INCLUDE = {
+    "include/ddprun": [],
     "base": [],
     "rendezvous/net": ["base"],
     "rendezvous/store": ["rendezvous/net", "base"],
@@ -92,8 +93,15 @@ MAY_INCLUDE = {
     "examples": ["*"],
 }
 
+# The public headers, which everything may include that has LibTorch. The others include only those
+# that are free of it.
+PUBLIC = re.compile(r'\s*#\s*include\s+<(ddprun/[^>]+)>')
+FOREIGN = re.compile(r"\s*#\s*include\s+<(?!\w+>|(ATen|c10|torch)/)")
+PUBLIC_WITHOUT_TORCH = ["ddprun/error.h", "ddprun/options.h"]
+
 # LibTorch is slow to load and to compile, and absent from the core preset.
 MAY_INCLUDE_TORCH = [
+    "include/ddprun",
     "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data", "trainer/models",
     "trainer/optim", "trainer/parallel", "trainer/plugin", "trainer/state",
     "trainer/job", "trainer/strategies", "trainer/loop", "trainer/worker",
@@ -101,7 +109,11 @@ MAY_INCLUDE_TORCH = [
     "tests/trainer", "benchmarks", "examples"
 ]
 # Here only these files may: the rest of the folder builds and is tested without LibTorch.
-TORCH_FILES = {"trainer/comm": r"(host_process_group(_\w+)?|tensor_collectives|c10d_store)\.(h|cc)"}
+TORCH_FILES = {
+    "trainer/comm":
+        r"(bootstrap|host_process_group(_\w+)?|tensor_collectives|c10d_store)\.(h|cc)",
+    "include/ddprun": r"(?!error|options).*",
+}
 TORCH = re.compile(r"<(ATen|c10|torch|caffe2)/")
 WHOLE_TORCH = re.compile(r"<torch/(torch|all|extension)\.h>|<ATen/ATen\.h>")
 
@@ -169,6 +181,11 @@ def check_includes(path, lines):
                 yield Finding(path, number, "arrow", f'"{match[1]}" is not from the root')
             elif target != folder and target not in allowed and "*" not in allowed:
                 yield Finding(path, number, "arrow", f"{folder} may not include {target}")
+        elif match := PUBLIC.match(line):
+            if match[1] not in PUBLIC_WITHOUT_TORCH:
+                yield from check_torch_include(path, number, "<torch/")
+        elif folder == "include/ddprun" and FOREIGN.match(line):
+            yield Finding(path, number, "arrow", "only the standard library and LibTorch")
         elif re.match(r"\s*#\s*include\s+<", line):
             yield from check_torch_include(path, number, line)
 
@@ -209,8 +226,12 @@ def check_pages(path, lines):
 
 
 def check_members(root, paths, open_classes):
-    """Member functions stand in the source with the name of the header that declares the class."""
+    """Member functions stand in the source with the name of the header that declares the class.
+
+    Those of a class of include/ddprun stand in any one source.
+    """
     found = set()
+    sources = {}  # by class of include/ddprun: its source
     homes = {}  # by class: the headers that declare one of this name, without their ending
     for path in paths:
         if path.endswith(".h"):
@@ -226,6 +247,9 @@ def check_members(root, paths, open_classes):
             name = match and match[1]
             if name not in homes or name in own or path[:-len(".cc")] in homes[name]:
                 continue
+            if any(home.startswith("include/") for home in homes[name]):
+                if sources.setdefault(name, path) == path:
+                    continue
             found.add(name)
             if name not in open_classes:
                 home = " or ".join(sorted(homes[name]))
@@ -368,7 +392,7 @@ def check_notes(path, lines):
 
 # Words of comments that refer to something without its name, or that only natives read with ease.
 AVOIDED = re.compile(r"\b(likewise|as[\s/]+of|whoever|any[\s/]+more)\b", re.IGNORECASE)
-AVOIDED_IN = ("apps/", "base/", "launcher/", "rendezvous/", "trainer/")
+AVOIDED_IN = ("apps/", "base/", "include/", "launcher/", "rendezvous/", "trainer/")
 NOT_YET = ("trainer/loop/",)
 # A comment, with the lines of comment that follow it; or what could imitate the start of one.
 COMMENT = re.compile(
@@ -388,8 +412,8 @@ def check_words(path, lines):
 
 def tree(root):
     """The paths of what is ours to check, from the root."""
-    tops = ["apps", "base", "benchmarks", "cmake", "examples", "fuzz", "launcher", "rendezvous",
-            "scripts", "tests", "trainer"]
+    tops = ["apps", "base", "benchmarks", "cmake", "examples", "fuzz", "include", "launcher",
+            "rendezvous", "scripts", "tests", "trainer"]
     for top in tops:
         for path in sorted((root / top).rglob("*")):
             if path.is_file() and path.suffix in SOURCES | OTHER and "golden" not in path.parts:

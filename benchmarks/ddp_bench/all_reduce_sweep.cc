@@ -12,9 +12,6 @@ namespace ddprun::bench {
 
 namespace {
 
-using trainer::AllReduceAlgorithm;
-using trainer::HostProcessGroup;
-
 constexpr AllReduceAlgorithm kAll[] = {AllReduceAlgorithm::kDirect,
                                        AllReduceAlgorithm::kReduceBroadcast,
                                        AllReduceAlgorithm::kAllToAll, AllReduceAlgorithm::kRing};

@@ -22,6 +22,6 @@ std::vector<std::string> AlgorithmNames();
 
 // A collective. Measures fp32 sums in the group's memory and prints a table on rank 0. The times
 // are rank 0's: the median of the rounds' medians.
-nlohmann::json SweepAllReduce(trainer::HostProcessGroup& group, const AllReduceOptions& options);
+nlohmann::json SweepAllReduce(HostProcessGroup& group, const AllReduceOptions& options);
 
 }  // namespace ddprun::bench

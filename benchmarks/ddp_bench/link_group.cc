@@ -26,7 +26,7 @@ class LinkWork : public c10d::Work {
   const std::shared_ptr<OperationQueue::Entry> entry_;
 };
 
-Status Carry(trainer::HostProcessGroup& group,
+Status Carry(HostProcessGroup& group,
              std::vector<at::Tensor> tensors,
              c10d::AllreduceOptions options,
              double seconds) {
@@ -42,7 +42,7 @@ Status Carry(trainer::HostProcessGroup& group,
 
 }  // namespace
 
-LinkGroup::LinkGroup(c10::intrusive_ptr<trainer::HostProcessGroup> group, double gigabit)
+LinkGroup::LinkGroup(c10::intrusive_ptr<HostProcessGroup> group, double gigabit)
     : Backend(group->getRank(), group->getSize()),
       group_(std::move(group)),
       seconds_per_byte_(2.0 * (getSize() - 1) / getSize() * 8 / (gigabit * 1e9)),

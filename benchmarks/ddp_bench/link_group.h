@@ -14,7 +14,7 @@ namespace ddprun::bench {
 // one after the other. Has only the collectives of a reducer, for calls from one thread.
 class LinkGroup : public c10d::Backend {
  public:
-  LinkGroup(c10::intrusive_ptr<trainer::HostProcessGroup> group, double gigabit);
+  LinkGroup(c10::intrusive_ptr<HostProcessGroup> group, double gigabit);
 
   const std::string getBackendName() const override { return "ddprun-link"; }
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
@@ -29,7 +29,7 @@ class LinkGroup : public c10d::Backend {
   bool supportsTensorAlloc(c10::DeviceIndex) override { return true; }
 
  private:
-  const c10::intrusive_ptr<trainer::HostProcessGroup> group_;
+  const c10::intrusive_ptr<HostProcessGroup> group_;
   const double seconds_per_byte_;
   const std::shared_ptr<trainer::OperationQueue> queue_;
 };

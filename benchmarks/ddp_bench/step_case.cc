@@ -20,7 +20,7 @@ trainer::ModelOptions ModelOptionsOf(const CaseOptions& options) {
                               .num_attention_heads = options.sizes[2]}};
 }
 
-trainer::Batch MakeBatch(const CaseOptions& options) {
+Batch MakeBatch(const CaseOptions& options) {
   if (options.model == "mlp") {
     return {.inputs = at::randn({options.batch, options.sizes.front()}),
             .targets = at::randn({options.batch, options.sizes.back()}),
@@ -46,17 +46,17 @@ StepCase MakeCase(const CaseOptions& options, int rank) {
   for (size_t i = 0; i < options.sizes.size(); ++i) {
     result.name += (i == 0 ? " " : "-") + std::to_string(options.sizes[i]);
   }
-  using Kind = trainer::OptimizerType;
+  using Kind = OptimizerType;
   result.optimizer = options.optimizer == "sgd" ? Kind::kSgd : Kind::kAdamW;
   return result;
 }
 
-std::unique_ptr<trainer::Optimizer> StepCase::MakeOptimizer() const {
-  return trainer::MakeOptimizer({.kind = optimizer}, {{model->parameters(), 0.0}});
+std::unique_ptr<Optimizer> StepCase::MakeOptimizer() const {
+  return MakeOptimizer({.kind = optimizer}, {{model->parameters(), 0.0}});
 }
 
-std::vector<trainer::NamedParameter> StepCase::Parameters() const {
-  std::vector<trainer::NamedParameter> parameters;
+std::vector<NamedParameter> StepCase::Parameters() const {
+  std::vector<NamedParameter> parameters;
   for (const auto& item : model->named_parameters()) {
     parameters.push_back({item.key(), item.value()});
   }

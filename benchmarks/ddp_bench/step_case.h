@@ -6,19 +6,19 @@
 #include <vector>
 
 #include "trainer/models/registry.h"
-#include "trainer/optim/optimizer.h"
 #include "trainer/parallel/gradient_buckets.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::bench {
 
 struct StepCase {
   std::string name;
   std::shared_ptr<trainer::Model> model;
-  trainer::Batch batch;
-  trainer::OptimizerType optimizer;
+  Batch batch;
+  OptimizerType optimizer;
 
-  std::unique_ptr<trainer::Optimizer> MakeOptimizer() const;
-  std::vector<trainer::NamedParameter> Parameters() const;
+  std::unique_ptr<Optimizer> MakeOptimizer() const;
+  std::vector<NamedParameter> Parameters() const;
   int64_t GradientBytes() const;
 };
 

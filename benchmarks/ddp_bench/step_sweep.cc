@@ -17,7 +17,7 @@ namespace ddprun::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Group = c10::intrusive_ptr<trainer::HostProcessGroup>;
+using Group = c10::intrusive_ptr<HostProcessGroup>;
 using Times = std::map<std::string, std::vector<double>>;  // by phase
 
 constexpr int kWarmup = 2;  // two, because the first step changes the layout of buckets
@@ -29,14 +29,14 @@ double Seconds(Clock::time_point begin, Clock::time_point end) {
   return std::chrono::duration<double>(end - begin).count();
 }
 
-trainer::BucketLimits LimitsOf(const Variant& variant) {
+ddprun::BucketLimits LimitsOf(const Variant& variant) {
   constexpr double kMiB = 1 << 20;
   return {.first_bytes = std::llround(std::min(1.0, variant.bucket_mb) * kMiB),
           .cap_bytes = std::llround(variant.bucket_mb * kMiB)};
 }
 
 std::unique_ptr<trainer::Strategy> MakeStrategy(const Group& group,
-                                                const trainer::Mesh& mesh,
+                                                const Mesh& mesh,
                                                 const StepCase& what,
                                                 const Variant& variant) {
   if (variant.sync == Variant::Sync::kSingle) {
@@ -48,7 +48,7 @@ std::unique_ptr<trainer::Strategy> MakeStrategy(const Group& group,
   trainer::DataParallelOptions options;
   options.sync.reducer = {.limits = LimitsOf(variant), .overlap = variant.overlap};
   if (variant.sync == Variant::Sync::kLocal) {
-    options.sync.reducer.comm_hook = trainer::MakePostLocalSgdHook({.start_step = 0});
+    options.sync.reducer.comm_hook = MakePostLocalSgdHook({.start_step = 0});
   }
   return trainer::MakeDistributedDataParallel(what.model, what.MakeOptimizer(), mesh, options);
 }
@@ -56,7 +56,7 @@ std::unique_ptr<trainer::Strategy> MakeStrategy(const Group& group,
 void OneStep(const StepCase& what, trainer::Strategy& strategy, Times& times) {
   const Clock::time_point begin = Clock::now();
   Clock::time_point forward;
-  const auto loss = [&](trainer::Model& model, const trainer::Batch& batch, size_t) {
+  const auto loss = [&](trainer::Model& model, const Batch& batch, size_t) {
     const at::Tensor value = model.Loss(batch);
     forward = Clock::now();
     return value;
@@ -144,7 +144,7 @@ nlohmann::json SweepSteps(const Group& group,
                           const StepCase& what,
                           const std::vector<Variant>& variants,
                           const SweepOptions& options) {
-  trainer::Mesh mesh = group;
+  Mesh mesh = group;
   if (options.link_gigabit > 0) {
     mesh.data.group = c10::make_intrusive<LinkGroup>(group, options.link_gigabit);
   }

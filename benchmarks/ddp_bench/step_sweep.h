@@ -35,7 +35,7 @@ struct SweepOptions {
 // A collective. Prints a table on rank 0 with rank 0's times: the median of the rounds' medians
 // over their steps. "step" uses the mean over a round's steps, so that no time is left out.
 // "exposed" is the time by which a step is longer than with the first variant.
-nlohmann::json SweepSteps(const c10::intrusive_ptr<trainer::HostProcessGroup>& group,
+nlohmann::json SweepSteps(const c10::intrusive_ptr<HostProcessGroup>& group,
                           const StepCase& what,
                           const std::vector<Variant>& variants,
                           const SweepOptions& options);

@@ -10,7 +10,7 @@ namespace ddprun::bench {
 namespace {
 
 c10::intrusive_ptr<c10d::ProcessGroup> ProcessGroupOf(
-    const c10::intrusive_ptr<trainer::HostProcessGroup>& group) {
+    const c10::intrusive_ptr<HostProcessGroup>& group) {
   auto process_group = c10::make_intrusive<c10d::ProcessGroup>(group->getRank(), group->getSize());
   process_group->setBackend(at::kCPU, c10d::ProcessGroup::BackendType::CUSTOM, group);
   return process_group;
@@ -21,8 +21,8 @@ class TorchReducer : public trainer::Strategy {
  public:
   TorchReducer(const std::vector<at::Tensor>& parameters,
                std::unique_ptr<trainer::Strategy> single,
-               const c10::intrusive_ptr<trainer::HostProcessGroup>& group,
-               const trainer::BucketLimits& limits)
+               const c10::intrusive_ptr<HostProcessGroup>& group,
+               const ddprun::BucketLimits& limits)
       : single_(std::move(single)),
         reducer_(
             std::make_unique<c10d::Reducer>(parameters,
@@ -44,18 +44,16 @@ class TorchReducer : public trainer::Strategy {
     single_->ForwardBackward(inputs);
   }
   std::vector<at::Tensor> Gradients() override { return single_->Gradients(); }
-  trainer::DeviceScalar GradientNorm() override { return single_->GradientNorm(); }
-  trainer::DeviceScalar ClipGradients(double max_norm) override {
-    return single_->ClipGradients(max_norm);
-  }
+  DeviceScalar GradientNorm() override { return single_->GradientNorm(); }
+  DeviceScalar ClipGradients(double max_norm) override { return single_->ClipGradients(max_norm); }
   void Step() override { single_->Step(); }
-  void NameState(trainer::StateVisitor& visitor) override { single_->NameState(visitor); }
+  void NameState(StateVisitor& visitor) override { single_->NameState(visitor); }
   double exposed_seconds() const override { return -1; }
 
  private:
   // Returns buckets from the last parameter to the first, as DistributedDataParallel does.
   static std::vector<std::vector<size_t>> BucketsOf(const std::vector<at::Tensor>& parameters,
-                                                    const trainer::BucketLimits& limits) {
+                                                    const ddprun::BucketLimits& limits) {
     const std::vector<size_t> sizes = {static_cast<size_t>(limits.first_bytes),
                                        static_cast<size_t>(limits.cap_bytes)};
     auto buckets =
@@ -71,9 +69,9 @@ class TorchReducer : public trainer::Strategy {
 
 std::unique_ptr<trainer::Strategy> MakeTorchReducer(
     std::shared_ptr<trainer::Model> model,
-    std::unique_ptr<trainer::Optimizer> optimizer,
-    const c10::intrusive_ptr<trainer::HostProcessGroup>& group,
-    const trainer::BucketLimits& limits) {
+    std::unique_ptr<Optimizer> optimizer,
+    const c10::intrusive_ptr<HostProcessGroup>& group,
+    const ddprun::BucketLimits& limits) {
   const std::vector<at::Tensor> parameters = model->parameters();
   auto single = trainer::MakeSingle(std::move(model), std::move(optimizer));
   return std::make_unique<TorchReducer>(parameters, std::move(single), group, limits);

@@ -11,8 +11,8 @@ namespace ddprun::bench {
 // For steps of one micro-batch. Their waiting time for communication is unknown (< 0).
 std::unique_ptr<trainer::Strategy> MakeTorchReducer(
     std::shared_ptr<trainer::Model> model,
-    std::unique_ptr<trainer::Optimizer> optimizer,
-    const c10::intrusive_ptr<trainer::HostProcessGroup>& group,
-    const trainer::BucketLimits& limits);
+    std::unique_ptr<Optimizer> optimizer,
+    const c10::intrusive_ptr<HostProcessGroup>& group,
+    const ddprun::BucketLimits& limits);
 
 }  // namespace ddprun::bench

@@ -11,11 +11,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/failure.h"
-#include "base/last_words.h"
-#include "trainer/comm/bootstrap.h"
-#include "trainer/parallel/checkpointer.h"
-#include "trainer/parallel/distributed_data_parallel.h"
+#include <ddprun/checkpointer.h>
+#include <ddprun/data_parallel.h>
+#include <ddprun/error.h>
+#include <ddprun/process_group.h>
 
 struct Net : torch::nn::Module {
   Net() {

@@ -7,10 +7,10 @@
 
 #include <cstdio>
 
-#include "base/failure.h"
-#include "trainer/comm/bootstrap.h"
-#include "trainer/data/sampler.h"
-#include "trainer/parallel/distributed_data_parallel.h"
+#include <ddprun/data_parallel.h>
+#include <ddprun/error.h>
+#include <ddprun/process_group.h>
+#include <ddprun/sampler.h>
 
 struct MyModule : torch::nn::Module {
   MyModule() { weight = register_parameter("weight", at::zeros({4, 2})); }
@@ -28,7 +28,7 @@ int Train() {
 
   ddprun::DistributedDataParallel<MyModule> model(std::make_shared<MyModule>(), group);
   torch::optim::SGD optimizer(model.module().parameters(), /*lr=*/0.3);
-  ddprun::trainer::DistributedSampler sampler(
+  ddprun::DistributedSampler sampler(
       {.dataset_size = 256, .num_replicas = group->getSize(), .rank = group->getRank()});
 
   for (int epoch = 0; epoch < 100; ++epoch) {

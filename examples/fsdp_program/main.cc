@@ -10,9 +10,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/failure.h"
-#include "trainer/comm/bootstrap.h"
-#include "trainer/parallel/fully_sharded_data_parallel.h"
+#include <ddprun/error.h>
+#include <ddprun/fully_sharded.h>
+#include <ddprun/process_group.h>
 
 constexpr int64_t kWidth = 256;
 

@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/plugin/plugin.h"
+#include <ddprun/plugin.h>
 
 namespace {
 
@@ -22,13 +22,13 @@ struct WaveHeader {
   int32_t length = 0;
 };
 
-using ddprun::trainer::Batch;
-using ddprun::trainer::MetricSum;
-using ddprun::trainer::PluginDataOptions;
-using ddprun::trainer::PluginModelOptions;
+using ddprun::Batch;
+using ddprun::MetricSum;
+using ddprun::PluginDataOptions;
+using ddprun::PluginModelOptions;
 
 // Sequences of one or several files. A sample is a sequence and, as its target, the last value.
-class Waves final : public ddprun::trainer::Dataset {
+class Waves final : public ddprun::Dataset {
  public:
   explicit Waves(const PluginDataOptions& options) {
     if (options.files.empty()) throw std::runtime_error("data.train_files names no file");
@@ -49,9 +49,7 @@ class Waves final : public ddprun::trainer::Dataset {
     return {.inputs = rows.narrow(1, 0, length_ - 1), .targets = rows.narrow(1, length_ - 1, 1)};
   }
 
-  ddprun::trainer::DataShape shape() const override {
-    return {.input = {length_ - 1}, .target = {1}};
-  }
+  ddprun::DataShape shape() const override { return {.input = {length_ - 1}, .target = {1}}; }
 
  private:
   void Read(const std::string& path) {
@@ -80,7 +78,7 @@ class Waves final : public ddprun::trainer::Dataset {
 };
 
 // Two convolutions over time and a linear layer. Weights are drawn by LibTorch's modules.
-class WaveNet final : public ddprun::trainer::PluginModel {
+class WaveNet final : public ddprun::PluginModel {
  public:
   explicit WaveNet(const PluginModelOptions& options) {
     const auto json = nlohmann::json::parse(options.json);
@@ -128,5 +126,4 @@ class WaveNet final : public ddprun::trainer::PluginModel {
 
 }  // namespace
 
-DDPRUN_PLUGIN(.model = ddprun::trainer::NewModel<WaveNet>,
-              .dataset = ddprun::trainer::NewDataset<Waves>)
+DDPRUN_PLUGIN(.model = ddprun::NewModel<WaveNet>, .dataset = ddprun::NewDataset<Waves>)

@@ -4,8 +4,8 @@
 
 #include <cstdio>
 
-#include "base/failure.h"
-#include "trainer/comm/bootstrap.h"
+#include <ddprun/error.h>
+#include <ddprun/process_group.h>
 
 int Run() {
   const auto group = ddprun::init_process_group();

@@ -8,12 +8,12 @@
 
 #include <cstdio>
 
-#include "base/failure.h"
-#include "trainer/comm/bootstrap.h"
-#include "trainer/parallel/tensor_parallel.h"
+#include <ddprun/error.h>
+#include <ddprun/process_group.h>
+#include <ddprun/tensor_parallel.h>
 
 struct Block : torch::nn::Module {
-  explicit Block(const ddprun::trainer::Axis& axis)
+  explicit Block(const ddprun::Axis& axis)
       : up(register_module("up", ddprun::ColumnParallelLinear(axis, 16, 64))),
         down(register_module("down", ddprun::RowParallelLinear(axis, 64, 8))) {}
   at::Tensor forward(const at::Tensor& x) { return down(at::relu(up(x))); }
@@ -26,7 +26,7 @@ int Train() {
   const bool first = group->getRank() == 0;
   // With {.tensor = 2} and four ranks, two ranks would have each part. Then
   // ddprun::DistributedDataParallel over the mesh would average their gradients.
-  const auto mesh = ddprun::trainer::MakeMesh(group, {.tensor = group->getSize()});
+  const auto mesh = ddprun::MakeMesh(group, {.tensor = group->getSize()});
 
   at::manual_seed(1);  // the same weights and data on all ranks
   Block block(mesh.tensor);

@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "base/error.h"
 #include "rendezvous/rendezvous.h"
+#include <ddprun/error.h>
 
 namespace ddprun::rendezvous {
 

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "base/error.h"
+#include <ddprun/error.h>
 
 namespace ddprun::rendezvous {
 

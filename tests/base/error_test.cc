@@ -1,10 +1,9 @@
-#include "base/error.h"
-
 #include <gmock/gmock.h>
 
 #include <cerrno>
 
 #include "base/terminal.h"
+#include <ddprun/error.h>
 
 namespace ddprun {
 namespace {

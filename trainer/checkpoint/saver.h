@@ -8,10 +8,11 @@
 #include <span>
 #include <string>
 
-#include "base/error.h"
 #include "base/pinned_memory.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/state/state_dict.h"
+#include <ddprun/checkpointer.h>
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 
@@ -32,19 +33,6 @@ struct SaveRequest {
   std::optional<double> score = {};  // for Retention; only rank 0's is used
   // Names of tensors; the save fails if one of them has a number that is NaN or infinite.
   std::set<std::string> finite = {};
-};
-
-// The result of a save.
-struct SaveOutcome {
-  int64_t step = 0;
-  std::string path;                 // of the checkpoint, if it was committed
-  std::optional<Error> error = {};  // if set, only an unfinished folder is left
-  int64_t bytes = 0;                // of all files on rank 0, of this rank's shard on others
-  double copy_seconds = 0;          // from Begin() until the state was copied
-  double stall_seconds = 0;         // of `copy_seconds`, the time that the owner waited
-  double seconds = 0;               // from Begin() to the commit
-  // Deleting surplus checkpoints failed; the new checkpoint itself is complete.
-  std::optional<Error> not_deleted = {};
 };
 
 // Runs one save at a time, on its own thread, which has a low priority after the copy and does not

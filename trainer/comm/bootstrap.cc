@@ -105,8 +105,7 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environ
 
 namespace ddprun {
 
-c10::intrusive_ptr<trainer::HostProcessGroup> init_process_group(
-    std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<HostProcessGroup> init_process_group(std::chrono::milliseconds timeout) {
   PrintStackOnCrash();
   ReportUncaughtExceptions();
   return trainer::InitProcessGroup(Environment::OfProcess(), timeout);

@@ -36,23 +36,3 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(
     std::shared_ptr<FlightRecorder> recorder = {});
 
 }  // namespace ddprun::trainer
-
-namespace ddprun {
-
-// Makes the process group of all ranks for a program of your own, from the environment that ddprun,
-// torchrun or srun has set. A collective, which all ranks may call again. `timeout` is also the
-// default timeout of the group's later collectives. Throws Failure. The name is
-// torch.distributed's.
-//
-// From then on, a crash prints a stack and an uncaught exception prints its text, unless the
-// program has its own handlers (crash_stack.h, last_words.h).
-c10::intrusive_ptr<trainer::HostProcessGroup> init_process_group(
-    std::chrono::milliseconds timeout = std::chrono::minutes(30));
-
-// Connects to the job's store, which the launcher or the user serves at MASTER_ADDR:MASTER_PORT.
-// Wrap it in a c10d::PrefixStore, because others keep their keys in it, too. `timeout` limits
-// connecting and every later wait. Throws Failure.
-c10::intrusive_ptr<c10d::Store> job_store(
-    std::chrono::milliseconds timeout = std::chrono::minutes(5));
-
-}  // namespace ddprun

@@ -12,7 +12,9 @@
 #include "trainer/comm/meeting_errors.h"
 #include "trainer/comm/node_group.h"
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
@@ -149,4 +151,4 @@ c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::NewGroup(const std::vecto
       new HostProcessGroup(formed.memory, formed.options, core_->spin));
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -1,15 +1,7 @@
-// A process group for CPU tensors: a c10d backend over memory shared by the ranks of a node, and
-// over UCX between nodes.
-//
-// The rules of c10d hold: all ranks call the same operations in the same order. With asyncOp (the
-// default of c10d) an operation runs in the background and Work::wait() blocks until its result is
-// there; without asyncOp, the call itself blocks. A Work may outlive the group; the group's
-// destructor cancels running operations. wait(), or the call itself, throws ddprun::Failure, which
-// names the operation and the missing ranks.
+// What makes a HostProcessGroup, and what its parts are made of.
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,71 +9,24 @@
 #include "base/unique_fd.h"
 #include "trainer/comm/data_type.h"
 #include "trainer/comm/node_link.h"
+#include "trainer/comm/operation_queue.h"
 #include "trainer/comm/shared_region.h"
-#include "trainer/comm/tensor_collectives.h"
+#include <ddprun/process_group.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
 
-class HostProcessGroup : public TensorCollectives {
- public:
-  struct Options {
-    int rank = 0;
-    int size = 1;
-    std::chrono::milliseconds timeout = std::chrono::seconds(100);
-    // The number of this group. Other groups of all ranks in this memory have other numbers.
-    int generation = 0;
-    std::shared_ptr<FlightRecorder> recorder = {};  // records collectives; nullptr: none
-    // The node of each rank (ConnectNodes). Empty: all ranks are on one node.
-    std::vector<int> node_of_rank = {};
-    // The ranks' numbers in the job, for errors and the recorder. Empty: as in this group.
-    std::vector<int> names = {};
-    GroupWire wire = {};
-  };
-  // Makes the group. `memory` is one file for all ranks of the node (SharedRegion::CreateFile),
-  // inherited or passed as a descriptor. Throws Failure if it cannot be mapped.
-  static c10::intrusive_ptr<HostProcessGroup> Create(const UniqueFd& memory,
-                                                     const Options& options);
-  ~HostProcessGroup() override;
-
-  const std::string getBackendName() const override { return "ddprun-host"; }
-  void setTimeout(std::chrono::milliseconds timeout) override;  // of later operations
-  // Sets the algorithm of later all-reduces, between the same operations on all ranks. Any thread.
-  void SetAllReduceAlgorithm(AllReduceAlgorithm algorithm);
-  void abort() override;  // running and later operations fail, in this process
-  // Throws Failure (kRankLost) if a rank of this generation is known to be lost. Any thread.
-  void CheckRanks() const;
-  // Cancels running operations and moves to the next generation, made by a lost rank's replacement.
-  // Ranks may use tensors of this group until the first collective is done. On one node only.
-  void Renew();
-  void FreeOldGenerations();  // frees earlier generations; call it when no rank uses them
-  int generation() const;
-  void setSequenceNumberForGroup() override {}
-  uint64_t getSequenceNumberForGroup() override;  // collectives begun so far
-
-  // See NodeGroup::Stream. Both functions throw Failure.
-  using PassBytes = std::function<void(void* data, size_t bytes)>;
-  void Stream(int root, bool takes, const std::function<void(const PassBytes& pass)>& use);
-
-  // A send is done when the message is copied, even if its receiver comes later. send and recv also
-  // take a device's tensors, and then wait for the device.
-  Work send(Tensors& tensors, int destination, int tag) override;
-  Work recv(Tensors& tensors, int source, int tag) override;
-  // After wait(), Work::sourceRank() is the sender.
-  Work recvAnysource(Tensors& tensors, int tag) override;
-
-  // Makes a group of `ranks`, numbered anew in this order. A collective of ALL ranks of this group:
-  // members of a new group pass equal lists, other ranks pass {} and get nullptr.
-  c10::intrusive_ptr<HostProcessGroup> NewGroup(const std::vector<int>& ranks);
-
-  // Returns a zeroed 1-d tensor in shared memory, which may outlive the group. Collectives on it,
-  // or on contiguous views of it, need no copy.
-  at::Tensor allocateTensor(long size, at::TensorOptions options) override;
-  bool supportsTensorAlloc(c10::DeviceIndex index) override { return index < 0; }
-
- private:
-  friend struct PartsInPlace;
-
-  HostProcessGroup(const UniqueFd& memory, const Options& options, std::chrono::nanoseconds spin);
+struct HostProcessGroup::Options {
+  int rank = 0;
+  int size = 1;
+  std::chrono::milliseconds timeout = std::chrono::seconds(100);
+  // The number of this group. Other groups of all ranks in this memory have other numbers.
+  int generation = 0;
+  std::shared_ptr<FlightRecorder> recorder = {};  // records collectives; nullptr: none
+  // The node of each rank (ConnectNodes). Empty: all ranks are on one node.
+  std::vector<int> node_of_rank = {};
+  // The ranks' numbers in the job, for errors and the recorder. Empty: as in this group.
+  std::vector<int> names = {};
+  trainer::GroupWire wire = {};
 };
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

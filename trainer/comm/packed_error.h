@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/error.h"
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

@@ -1,13 +1,14 @@
-#include "trainer/comm/tensor_collectives.h"
-
 #include <ATen/ops/empty.h>
 #include <ATen/ops/flatten_dense_tensors.h>
 
 #include "trainer/comm/host_process_group_core.h"
 #include "trainer/comm/host_process_group_tensors.h"
 #include "trainer/comm/host_process_group_works.h"
+#include <ddprun/tensor_collectives.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
@@ -323,4 +324,4 @@ TensorCollectives::Work TensorCollectives::alltoall(Tensors& outputs,
              });
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -122,6 +122,10 @@ DeviceMemoryPeak TakeMemoryPeak(c10::Device device) {
           .reserved = stats.reserved_bytes[kAll].peak};
 }
 
+}  // namespace ddprun::trainer
+
+namespace ddprun {
+
 DeviceScalar::DeviceScalar(const at::Tensor& value) {
   if (value.is_cpu()) {
     value_ = value.item<double>();
@@ -153,4 +157,4 @@ DeviceScalar& DeviceScalar::operator+=(const DeviceScalar& other) {
   return *this;
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include <ddprun/device_scalar.h>
+
 namespace ddprun::trainer {
 
 // Returns whether the loops of kernels.h and the engines of matmul.h may compute with this tensor:
@@ -87,25 +89,5 @@ struct DeviceMemoryPeak {
 // Returns the peak since the last call, or since the start: torch.cuda.max_memory_allocated and
 // max_memory_reserved. Resets both. Does not wait for the device. Any thread.
 DeviceMemoryPeak TakeMemoryPeak(c10::Device device);
-
-// A number that the host has, or that a device may still be computing.
-class DeviceScalar {
- public:
-  DeviceScalar(double value = 0) : value_(value) {}
-  // `value` has one element. It is read at once on the CPU; on a device, when it is asked for.
-  explicit DeviceScalar(const at::Tensor& value);
-
-  // Waits for the device.
-  operator double() const;
-  // Returns a float64 scalar, undefined if the host has the number.
-  const at::Tensor& on_device() const { return on_device_; }
-
-  DeviceScalar operator*(double factor) const;
-  DeviceScalar& operator+=(const DeviceScalar& other);
-
- private:
-  double value_ = 0;
-  at::Tensor on_device_;
-};
 
 }  // namespace ddprun::trainer

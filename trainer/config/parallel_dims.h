@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include <ddprun/options.h>
 
 namespace ddprun::trainer {
 
@@ -35,6 +36,7 @@ struct ParallelDims {
   bool one_by_one = false;  // a stage works on one micro-batch after the other
   std::vector<std::string> devices = {};  // of this one process; empty: each rank has one device
 
+  operator MeshSizes() const { return {.tensor = tensor, .pipeline = pipeline, .shard = shard}; }
   // Returns whether no rank, or no device, has all layers.
   bool in_parts() const { return in_stages || tensor != 1; }
   // Returns whether ranks of the data axis divide the state of a replica.

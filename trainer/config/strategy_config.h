@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/options.h>
+
 namespace ddprun::trainer {
 
 enum class StrategyType {
@@ -21,7 +23,6 @@ enum class StrategyType {
 };
 enum class PipelineSchedule { kGpipe, k1F1B };
 enum class DpLoss { kGathered, kParallel };
-enum class Overlap { kBackward, kStep, kBoth, kNone };
 enum class CommHookType { kNone, kFp16, kBf16, kPowerSgd, kPostLocalSgd };
 
 // A number, or the word "auto".
@@ -57,17 +58,6 @@ struct StrategyConfig {
   std::vector<std::string> devices;       // of one process: dp, model_parallel, pipeline
   int64_t output_device = 0;              // dp: index in devices
   DpLoss loss = DpLoss::kGathered;        // dp
-};
-
-// Algorithms of an all-reduce: kDirect is the fastest, the others are for study. All are
-// deterministic, with equal bits on all ranks. Sums are in rank order, and 16-bit floats are
-// rounded once; except kRing, whose sums begin at another rank for each part and are rounded at
-// each rank.
-enum class AllReduceAlgorithm {
-  kDirect,           // each rank sums a part of the data over all ranks and writes it to all
-  kReduceBroadcast,  // rank 0 sums everything, then the others fetch the result
-  kAllToAll,         // every rank fetches everything and sums it for itself
-  kRing,  // each rank adds its part to its left neighbour's sum; the results go around, too
 };
 
 struct CommConfig {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/config/value_types.h"
+#include <ddprun/options.h>
 
 namespace ddprun::trainer {
 
@@ -46,8 +47,6 @@ struct TrainingConfig {
   double label_smoothing = 0.0;
   bool stop_on_bad_loss = true;  // NaN or infinite
 };
-
-enum class OptimizerType { kAdamW, kAdam, kSgd };
 
 struct OptimizerConfig {
   OptimizerType type = OptimizerType::kAdamW;

@@ -15,10 +15,10 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "base/env.h"
-#include "base/error.h"
 #include "base/pinned_memory.h"
 #include "base/result.h"
 #include "trainer/compute/device_graph.h"
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

@@ -1,5 +1,3 @@
-#include "trainer/data/sampler.h"
-
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/randperm.h>
@@ -10,8 +8,11 @@
 
 #include "base/check.h"
 #include "base/failure.h"
+#include <ddprun/sampler.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
@@ -173,4 +174,4 @@ void DistributedSampler::Restore(const SamplerState& state) {
   taken_ = state.samples / options_.num_replicas;
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

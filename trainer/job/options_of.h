@@ -6,8 +6,8 @@
 #include "trainer/config/config.h"
 #include "trainer/data/loader.h"
 #include "trainer/models/registry.h"
-#include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

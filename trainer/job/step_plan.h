@@ -6,9 +6,9 @@
 #include "base/mix_seeds.h"
 #include "base/result.h"
 #include "trainer/config/config.h"
-#include "trainer/data/sampler.h"
 #include "trainer/parallel/rank_tree.h"
 #include "trainer/state/state_dict.h"
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

@@ -14,12 +14,12 @@
 #include "trainer/compute/precision.h"
 #include "trainer/data/batch_mover.h"
 #include "trainer/data/loader.h"
-#include "trainer/data/sampler.h"
 #include "trainer/job/options_of.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/metrics.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/peer_state.h"
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

@@ -13,8 +13,8 @@
 
 #include "trainer/config/training_config.h"
 #include "trainer/data/dataset.h"
-#include "trainer/data/own_metrics.h"
 #include "trainer/parallel/rank_tree.h"
+#include <ddprun/dataset.h>
 
 namespace ddprun::trainer {
 

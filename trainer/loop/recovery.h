@@ -14,9 +14,11 @@
 #include "trainer/loop/checkpointing.h"
 #include "trainer/loop/run_state.h"
 
-namespace ddprun::trainer {
-
+namespace ddprun {
 class HostProcessGroup;
+}
+
+namespace ddprun::trainer {
 
 // Does nothing before Enable(). All ranks call the same methods. One thread.
 class Recovery {

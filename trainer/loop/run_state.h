@@ -10,10 +10,10 @@
 #include "base/log.h"
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/report/observer.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

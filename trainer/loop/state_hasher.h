@@ -8,8 +8,8 @@
 
 #include "trainer/loop/step_part.h"
 #include "trainer/models/model.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/report/observer.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -14,7 +14,7 @@
 #include "trainer/job/job.h"
 #include "trainer/loop/step_part.h"
 #include "trainer/loop/step_reports.h"
-#include "trainer/parallel/mesh.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -10,12 +10,12 @@
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/step_boundary.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/parallel/virtual_ranks.h"
 #include "trainer/report/meter.h"
 #include "trainer/report/observer.h"
 #include "trainer/state/state_dict.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

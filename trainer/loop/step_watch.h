@@ -15,7 +15,7 @@
 #include "trainer/loop/run_state.h"
 #include "trainer/loop/step_boundary.h"
 #include "trainer/models/model.h"
-#include "trainer/parallel/mesh.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -10,7 +10,6 @@
 #include "base/log.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/data/batch_mover.h"
-#include "trainer/data/sampler.h"
 #include "trainer/job/job.h"
 #include "trainer/loop/between_steps.h"
 #include "trainer/loop/checkpointing.h"
@@ -28,6 +27,7 @@
 #include "trainer/report/metrics_file.h"
 #include "trainer/report/observer.h"
 #include "trainer/strategies/kinds.h"
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

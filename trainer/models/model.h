@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "trainer/data/dataset.h"
-#include "trainer/data/own_metrics.h"
 #include "trainer/models/layer_parameters.h"
 #include "trainer/models/loss.h"
 #include "trainer/state/state_dict.h"
+#include <ddprun/dataset.h>
 
 namespace ddprun::trainer {
 

@@ -1,5 +1,3 @@
-#include "trainer/optim/optimizer.h"
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_mul.h>
@@ -15,8 +13,11 @@
 
 #include "base/check.h"
 #include "base/text.h"
+#include <ddprun/optimizer.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
@@ -300,4 +301,4 @@ std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters) {
   return gradients;
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

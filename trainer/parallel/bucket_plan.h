@@ -5,18 +5,13 @@
 #include <span>
 #include <vector>
 
+#include <ddprun/data_parallel_options.h>
+
 namespace ddprun::trainer {
 
 struct GradientSize {
   int64_t bytes = 0;
   int type = 0;  // gradients of different element types never share a bucket
-};
-
-struct BucketLimits {
-  // A bucket is closed when it holds this many bytes. It may be larger by one gradient, because no
-  // gradient is split. The first bucket is small, so that communication starts early.
-  int64_t first_bytes = int64_t{1} << 20;
-  int64_t cap_bytes = int64_t{25} << 20;
 };
 
 // Returns the gradient indices of each bucket. `order` lists every index of `sizes` once, in the

@@ -10,22 +10,6 @@
 
 namespace ddprun::trainer {
 
-// One candidate and its measured time.
-struct BucketTrial {
-  BucketLimits limits;
-  int64_t buckets = 0;
-  // Mean over the ranks of the median time from Reducer::PrepareBackward() to the averages. The
-  // training loop calls it before forward, DistributedDataParallel after forward.
-  double seconds = 0;
-};
-
-// The measurements from which the sizes were chosen.
-struct BucketTuning {
-  std::vector<BucketTrial> trials;  // the default first; only layouts that differ
-  size_t chosen = 0;
-  int64_t steps = 0;  // steps that were measured
-};
-
 // Returns the sizes to try: the default (1 and 25 MiB), and each other candidate that lays out the
 // buckets differently. `order` is GradientBuckets::Plan()'s.
 std::vector<BucketTrial> TrialsOf(const GradientBuckets& buckets, std::span<const size_t> order);

@@ -1,5 +1,3 @@
-#include "trainer/parallel/checkpointer.h"
-
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -24,6 +22,7 @@
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/whole_state.h"
+#include <ddprun/checkpointer.h>
 
 namespace ddprun {
 
@@ -39,8 +38,6 @@ struct StateSlots {
 using FindSlots = std::function<StateSlots(States& states, void* parameter, bool make)>;
 
 namespace {
-
-using trainer::StateVisitor;
 
 StateSlots SlotsOf(torch::optim::SGDParamState& state) {
   return {{{"momentum_buffer", &state.momentum_buffer()}}};
@@ -102,7 +99,7 @@ class Checkpointer::Impl {
  public:
   Impl(torch::nn::Module& module,
        torch::optim::Optimizer& optimizer,
-       const trainer::Mesh& mesh,
+       const Mesh& mesh,
        const CheckpointerOptions& options)
       : module_(module),
         optimizer_(optimizer),
@@ -148,7 +145,7 @@ class Checkpointer::Impl {
 
   void Save(int64_t step) {
     if (mesh_.data.group != nullptr) {
-      std::vector<trainer::NamedParameter> buffers;
+      std::vector<NamedParameter> buffers;
       for (const auto& item : module_.named_buffers()) {
         buffers.push_back({item.key(), item.value()});
       }
@@ -234,7 +231,7 @@ class Checkpointer::Impl {
 
   torch::nn::Module& module_;
   torch::optim::Optimizer& optimizer_;
-  const trainer::Mesh mesh_;
+  const Mesh mesh_;
   const std::string folder_;
   const FindSlots slots_for_;
   const std::string attempt_;
@@ -245,7 +242,7 @@ class Checkpointer::Impl {
 
 Checkpointer::Checkpointer(torch::nn::Module& module,
                            torch::optim::Optimizer& optimizer,
-                           const trainer::Mesh& mesh,
+                           const Mesh& mesh,
                            const CheckpointerOptions& options)
     : impl_(std::make_unique<Impl>(module, optimizer, mesh, options)) {}
 

@@ -2,10 +2,12 @@
 
 #include <vector>
 
-#include "trainer/parallel/comm_hook.h"
 #include "trainer/parallel/mesh_collectives.h"
+#include <ddprun/comm_hook.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
@@ -44,4 +46,4 @@ std::shared_ptr<CommHook> MakeCompressHook(at::ScalarType type) {
   return std::make_shared<CompressHook>(type);
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -11,7 +11,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "trainer/parallel/bucket_plan.h"
-#include "trainer/parallel/comm_hook.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/failure.h"
-#include "trainer/parallel/comm_hook.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

@@ -1,12 +1,11 @@
-#include "trainer/parallel/mesh.h"
-
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "trainer/comm/host_process_group.h"
+#include <ddprun/mesh.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
 
 void Mesh::SetTimeout(std::chrono::milliseconds timeout) const {
   for (const auto& group :
@@ -54,17 +53,17 @@ Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& world,
 
 }  // namespace
 
-Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const ParallelDims& dims) {
+Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshSizes& sizes) {
   if (group == nullptr) return {};
   Mesh mesh(group);
-  const int data = group->getSize() / (dims.tensor * dims.pipeline);
-  const int shard = dims.shard == 0 ? data : dims.shard;
-  mesh.tensor = AxisOf(group, "tensor", 1, dims.tensor);
-  if (data < group->getSize()) mesh.data = AxisOf(group, "data", dims.tensor, data);
-  mesh.shard = shard == data ? mesh.data : AxisOf(group, "shard", dims.tensor, shard);
-  mesh.replica = AxisOf(group, "replica", dims.tensor * shard, data / shard);
-  mesh.pipeline = AxisOf(group, "pipeline", dims.tensor * data, dims.pipeline);
+  const int data = group->getSize() / (sizes.tensor * sizes.pipeline);
+  const int shard = sizes.shard == 0 ? data : sizes.shard;
+  mesh.tensor = AxisOf(group, "tensor", 1, sizes.tensor);
+  if (data < group->getSize()) mesh.data = AxisOf(group, "data", sizes.tensor, data);
+  mesh.shard = shard == data ? mesh.data : AxisOf(group, "shard", sizes.tensor, shard);
+  mesh.replica = AxisOf(group, "replica", sizes.tensor * shard, data / shard);
+  mesh.pipeline = AxisOf(group, "pipeline", sizes.tensor * data, sizes.pipeline);
   return mesh;
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -1,5 +1,3 @@
-#include "trainer/parallel/model_averager.h"
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/flatten_dense_tensors.h>
@@ -9,8 +7,11 @@
 #include <utility>
 
 #include "trainer/parallel/mesh_collectives.h"
+#include <ddprun/comm_hook.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 PeriodicModelAverager::PeriodicModelAverager(std::vector<at::Tensor> parameters,
                                              c10::intrusive_ptr<c10d::Backend> group,
@@ -46,4 +47,4 @@ void PeriodicModelAverager::Average() {
   }
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -13,26 +13,13 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "trainer/parallel/reducer.h"
+#include <ddprun/data_parallel.h>
 
 namespace torch::nn {
 class Module;
 }
 
 namespace ddprun::trainer {
-
-struct DistributedDataParallelOptions {
-  double bucket_cap_mb = 25;
-  double first_bucket_mb = 1;
-  bool tune_buckets = false;  // find both sizes in the first steps
-  ReducerOptions::Overlap overlap = ReducerOptions::Overlap::kBackward;
-  bool find_unused_parameters = false;  // for this and the next two see ReducerOptions
-  bool static_graph = false;
-  bool check_finite = false;
-  // Updates parameters within backward, bucket by bucket. Do not call optimizer.step() then.
-  ReducerOptions::Ready update_in_backward = {};
-  bool broadcast_buffers = true;  // from rank 0, before every forward that synchronises
-  std::shared_ptr<CommHook> comm_hook = {};
-};
 
 // The tensors of a module. A tensor with two names is one parameter, as in PyTorch's
 // named_parameters().
@@ -70,10 +57,11 @@ class ModuleSync {
   Reducer& reducer() { return *reducer_; }
   const Reducer& reducer() const { return *reducer_; }
 
+  // Whether the next backward averages. Returns what it was before.
+  bool SetSynchronize(bool on) { return std::exchange(synchronize_, on); }
   // While the returned object lives, this rank only accumulates its gradients.
   [[nodiscard]] auto no_sync() {
-    return c10::make_scope_exit(
-        [this, before = std::exchange(synchronize_, false)] { synchronize_ = before; });
+    return c10::make_scope_exit([this, before = SetSynchronize(false)] { SetSynchronize(before); });
   }
 
  private:

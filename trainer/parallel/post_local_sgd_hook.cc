@@ -1,9 +1,11 @@
 #include <utility>
 
-#include "trainer/parallel/comm_hook.h"
 #include "trainer/parallel/mesh_collectives.h"
+#include <ddprun/comm_hook.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
@@ -38,4 +40,4 @@ std::shared_ptr<CommHook> MakePostLocalSgdHook(const PostLocalSgdOptions& option
   return std::make_shared<PostLocalSgdHook>(options);
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "base/mix_seeds.h"
-#include "trainer/parallel/comm_hook.h"
 #include "trainer/parallel/mesh_collectives.h"
+#include <ddprun/comm_hook.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
+
+using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
@@ -164,4 +166,4 @@ std::shared_ptr<CommHook> MakePowerSgdHook(const PowerSgdOptions& options) {
   return std::make_shared<PowerSgdHook>(options);
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -20,9 +20,9 @@
 #include "trainer/parallel/gradient_buckets.h"
 #include "trainer/parallel/gradient_hooks.h"
 #include "trainer/parallel/gradient_readiness.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/parallel/reducer_options.h"
 #include "trainer/parallel/used_parameters.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

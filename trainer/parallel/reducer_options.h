@@ -11,17 +11,12 @@
 #include "base/flight_recorder.h"
 #include "trainer/config/strategy_config.h"
 #include "trainer/parallel/bucket_plan.h"
-#include "trainer/parallel/comm_hook.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 
 struct ReducerOptions {
-  // The work that overlaps with the all-reduces of buckets:
-  //   kBackward  backward: a full bucket is sent at once; backward returns after all averages
-  //   kStep      the update: all are sent when backward ends; see Reducer::WaitForBuckets
-  //   kBoth      sent as with kBackward, waited for as with kStep
-  //   kNone      nothing: sent and waited for when backward ends
-  using Overlap = trainer::Overlap;
+  using Overlap = ddprun::Overlap;
 
   BucketLimits limits = {};
   // Finds the limits in the first steps: after the first one, tries each candidate for six steps,

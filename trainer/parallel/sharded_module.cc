@@ -5,7 +5,7 @@
 #include <torch/nn/modules/container/sequential.h>
 
 #include "base/failure.h"
-#include "trainer/optim/optimizer.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

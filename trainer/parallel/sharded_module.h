@@ -12,15 +12,9 @@
 #include "trainer/parallel/gathered_units.h"
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/sharded_gradients.h"
+#include <ddprun/fully_sharded.h>
 
 namespace ddprun::trainer {
-
-struct FullyShardedOptions {
-  // The blocks: names of submodules ("layers.0"), in the order of forward. Each block's parameters
-  // are gathered separately. Empty: the children of every ModuleList and Sequential.
-  std::vector<std::string> blocks = {};
-  bool broadcast_buffers = true;  // from rank 0, before every forward with gradients
-};
 
 // One thread.
 class ShardedModule {

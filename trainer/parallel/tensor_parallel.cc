@@ -271,7 +271,7 @@ namespace ddprun {
 
 namespace {
 
-std::shared_ptr<const trainer::TensorAxis> IfSeveral(const trainer::Axis& axis) {
+std::shared_ptr<const trainer::TensorAxis> IfSeveral(const Axis& axis) {
   return axis.group == nullptr ? nullptr : trainer::MakeTensorAxis(axis);
 }
 
@@ -281,7 +281,7 @@ trainer::IndexRange RangeOf(const trainer::TensorAxis* axis, int64_t whole) {
 
 }  // namespace
 
-ColumnParallelLinearImpl::ColumnParallelLinearImpl(const trainer::Axis& axis,
+ColumnParallelLinearImpl::ColumnParallelLinearImpl(const Axis& axis,
                                                    int64_t in,
                                                    int64_t out,
                                                    const ParallelLinearOptions& options)
@@ -300,7 +300,7 @@ at::Tensor ColumnParallelLinearImpl::forward(const at::Tensor& x) {
   return gather_ ? axis_->Gather(part, out_) : part;
 }
 
-RowParallelLinearImpl::RowParallelLinearImpl(const trainer::Axis& axis,
+RowParallelLinearImpl::RowParallelLinearImpl(const Axis& axis,
                                              int64_t in,
                                              int64_t out,
                                              const ParallelLinearOptions& options)

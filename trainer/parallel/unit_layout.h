@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/parallel/comm_hook.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/state/state_dict.h"
+#include <ddprun/comm_hook.h>
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/failure.h"
-#include "trainer/plugin/plugin.h"
+#include <ddprun/plugin.h>
 
 namespace ddprun::trainer {
 

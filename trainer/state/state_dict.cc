@@ -41,6 +41,10 @@ std::string StateDifferences::Text(std::string_view owner) const {
          ListOf("Of another shape or type", misfits);
 }
 
+}  // namespace ddprun::trainer
+
+namespace ddprun {
+
 void StateVisitor::Section(std::string prefix, RankPart part, RankPart replicas) {
   prefix_ = std::move(prefix);
   part_ = part;
@@ -80,6 +84,10 @@ void StateVisitor::Tensor(const std::string& name,
   }
   VisitTensor(std::move(entry));
 }
+
+}  // namespace ddprun
+
+namespace ddprun::trainer {
 
 StateDict SaveState(const VisitState& owners) {
   StateSaver saver;

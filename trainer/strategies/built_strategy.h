@@ -8,8 +8,8 @@
 #include "base/flight_recorder.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/job/job.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -3,7 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "trainer/parallel/mesh.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

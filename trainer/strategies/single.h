@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "trainer/optim/optimizer.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

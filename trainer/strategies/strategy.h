@@ -5,9 +5,9 @@
 #include <span>
 
 #include "trainer/models/model.h"
-#include "trainer/optim/optimizer.h"
 #include "trainer/report/observer.h"
 #include "trainer/state/state_dict.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "trainer/job/options_of.h"
-#include "trainer/parallel/comm_hook.h"
 #include "trainer/strategies/zero.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "trainer/config/config.h"
-#include "trainer/optim/optimizer.h"
 #include "trainer/parallel/unit_layout.h"
 #include "trainer/strategies/ddp.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

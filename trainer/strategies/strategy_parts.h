@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "trainer/parallel/bucket_search.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/strategies/strategy.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "base/env.h"
-#include "base/error.h"
 #include "trainer/comm/rank_info.h"
 #include "trainer/job/job.h"
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

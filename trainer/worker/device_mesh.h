@@ -9,7 +9,7 @@
 #include "base/env.h"
 #include "trainer/comm/rank_info.h"
 #include "trainer/cuda/cuda_module.h"
-#include "trainer/parallel/mesh.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -10,8 +10,8 @@
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/checkpointing.h"
-#include "trainer/parallel/mesh.h"
 #include "trainer/report/run_folder.h"
+#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/env.h"
-#include "base/error.h"
 #include "launcher/cli/options.h"
+#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "trainer/config/read_config.h"
+#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "trainer/data/loader.h"
-#include "trainer/data/sampler.h"
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

@@ -1,5 +1,3 @@
-#include "trainer/data/sampler.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 
 #include "base/failure.h"
 #include "tests/golden/golden_file.h"
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 namespace {

@@ -12,12 +12,12 @@
 #include "tests/golden/golden_file.h"
 #include "trainer/compute/norm.h"
 #include "trainer/data/random_dataset.h"
-#include "trainer/data/sampler.h"
 #include "trainer/data/text_dataset.h"
 #include "trainer/models/mlp.h"
 #include "trainer/models/pretrained.h"
-#include "trainer/optim/optimizer.h"
 #include "trainer/optim/schedule.h"
+#include <ddprun/optimizer.h>
+#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 namespace {

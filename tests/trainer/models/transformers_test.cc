@@ -19,7 +19,7 @@
 #include "tests/golden/golden_file.h"
 #include "trainer/models/bert.h"
 #include "trainer/models/pretrained.h"
-#include "trainer/optim/optimizer.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

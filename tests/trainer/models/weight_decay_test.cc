@@ -9,7 +9,7 @@
 
 #include "trainer/config/config.h"
 #include "trainer/models/registry.h"
-#include "trainer/optim/optimizer.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "tests/golden/golden_file.h"
 #include "trainer/compute/norm.h"
-#include "trainer/optim/optimizer.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

@@ -1,5 +1,3 @@
-#include "trainer/optim/optimizer.h"
-
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linspace.h>
@@ -11,6 +9,7 @@
 
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/load_state.h"
+#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

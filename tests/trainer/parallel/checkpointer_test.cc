@@ -1,5 +1,3 @@
-#include "trainer/parallel/checkpointer.h"
-
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,6 +22,7 @@
 #include "base/failure.h"
 #include "tests/trainer/data/scratch_folder.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
+#include <ddprun/checkpointer.h>
 
 namespace ddprun {
 namespace {

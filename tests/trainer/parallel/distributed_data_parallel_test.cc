@@ -1,5 +1,3 @@
-#include "trainer/parallel/distributed_data_parallel.h"
-
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/batchnorm.h>
@@ -8,6 +6,7 @@
 
 #include "base/failure.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
+#include <ddprun/data_parallel.h>
 
 namespace ddprun {
 namespace {
@@ -142,7 +141,7 @@ TEST(DistributedDataParallel, RefusesAModelThatHasChangedSinceItWasWrapped) {
 }
 
 TEST(DistributedDataParallel, SaysThatAProcessGroupIsMissing) {
-  const c10::intrusive_ptr<trainer::HostProcessGroup> none;
+  const c10::intrusive_ptr<HostProcessGroup> none;
   EXPECT_THROW(DistributedDataParallel<Net>(std::make_shared<Net>(), none), Failure);
 }
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "tests/trainer/parallel/reducer_fixture.h"
-#include "trainer/parallel/comm_hook.h"
+#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 namespace {

@@ -10,14 +10,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "trainer/plugin/plugin.h"
+#include <ddprun/plugin.h>
 
 namespace {
 
-using ddprun::trainer::Batch;
-using ddprun::trainer::MetricSum;
-using ddprun::trainer::PluginDataOptions;
-using ddprun::trainer::PluginModelOptions;
+using ddprun::Batch;
+using ddprun::MetricSum;
+using ddprun::PluginDataOptions;
+using ddprun::PluginModelOptions;
 
 // Ends the process, or leaves it in a state from which later calls suffer.
 void Harm(const std::string& fault) {
@@ -43,7 +43,7 @@ std::string FaultOf(const std::string& json) {
   return nlohmann::json::parse(json).value("fault", "");
 }
 
-class Line final : public ddprun::trainer::PluginModel {
+class Line final : public ddprun::PluginModel {
  public:
   explicit Line(const PluginModelOptions& options) : fault_(FaultOf(options.json)) {
     if (fault_ == "throw in constructor") throw std::runtime_error("no such layer: attention");
@@ -93,7 +93,7 @@ class Line final : public ddprun::trainer::PluginModel {
   at::Tensor weight_;
 };
 
-class Numbers final : public ddprun::trainer::Dataset {
+class Numbers final : public ddprun::Dataset {
  public:
   explicit Numbers(const PluginDataOptions& options)
       : fault_(FaultOf(options.json)),
@@ -135,11 +135,11 @@ class Numbers final : public ddprun::trainer::Dataset {
   const int64_t size_;
 };
 
-std::shared_ptr<ddprun::trainer::PluginModel> MakeModel(const PluginModelOptions& options) {
+std::shared_ptr<ddprun::PluginModel> MakeModel(const PluginModelOptions& options) {
   if (FaultOf(options.json) == "null") return nullptr;
   return std::make_shared<Line>(options);
 }
 
 }  // namespace
 
-DDPRUN_PLUGIN(.model = MakeModel, .dataset = ddprun::trainer::NewDataset<Numbers>)
+DDPRUN_PLUGIN(.model = MakeModel, .dataset = ddprun::NewDataset<Numbers>)

@@ -1,5 +1,5 @@
 // Calls a function that no library defines.
-#include "trainer/plugin/plugin.h"
+#include <ddprun/plugin.h>
 
 namespace lost {
 int64_t NowhereDefined();
@@ -7,7 +7,7 @@ int64_t NowhereDefined();
 
 namespace {
 
-std::unique_ptr<ddprun::trainer::Dataset> Open(const ddprun::trainer::PluginDataOptions&) {
+std::unique_ptr<ddprun::Dataset> Open(const ddprun::PluginDataOptions&) {
   if (lost::NowhereDefined() > 0) throw std::runtime_error("unreachable");
   return nullptr;
 }

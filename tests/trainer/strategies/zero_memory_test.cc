@@ -11,7 +11,7 @@
 #include "tests/trainer/load_state.h"
 #include "tests/trainer/strategies/zero_fixture.h"
 #include "trainer/compute/norm.h"
-#include "trainer/parallel/fully_sharded_data_parallel.h"
+#include <ddprun/fully_sharded.h>
 
 namespace ddprun::trainer {
 namespace {

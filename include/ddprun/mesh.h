@@ -4,16 +4,18 @@
 #include <c10/core/Device.h>
 
 #include <chrono>
+#include <memory>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "trainer/compute/device.h"
-#include "trainer/compute/device_graph.h"
-#include "trainer/config/parallel_dims.h"
+#include <ddprun/options.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
 
 class HostProcessGroup;
+namespace trainer {
+class DeviceGraph;
+}
 
 // The processes that lie along one axis of the mesh.
 struct Axis {
@@ -62,13 +64,12 @@ struct Mesh {
   // The group of all processes for host tensors: counts, comparisons, announcements. It is
   // separate, because the data axis' group may not support host tensors.
   c10::intrusive_ptr<c10d::Backend> control = {};
-  c10::Device device = c10::kCPU;        // the model's device
-  MakeDeviceGraph make_graph = nullptr;  // of this device; nullptr: it has none
+  c10::Device device = c10::kCPU;                                              // the model's device
+  std::unique_ptr<trainer::DeviceGraph> (*make_graph)(c10::Device) = nullptr;  // or it has none
 };
 
-// Makes the mesh over all ranks of the group, by the sizes `tensor`, `pipeline` and `shard` of
-// `dims`. Makes a new group for each axis that has more than one process but not all. A collective.
-// REQUIRES: the sizes divide the group's size.
-Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const ParallelDims& dims);
+// Makes the mesh over all ranks of the group. Makes a new group for each axis that has more than
+// one process but not all. A collective. REQUIRES: the sizes divide the group's size.
+Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshSizes& sizes);
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -1,24 +1,29 @@
-// c10d's collectives on tensors, over Collectives on flat memory. The base of HostProcessGroup.
+// c10d's collectives on tensors: the base of HostProcessGroup.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "trainer/comm/operation_queue.h"
+namespace ddprun {
 
-namespace ddprun::trainer {
-
+class Status;
+namespace trainer {
 struct HostProcessGroupCore;
+}
 
+// One thread at a time. Every operation throws Failure.
 class TensorCollectives : public c10d::Backend {
  public:
-  // All operations take dense CPU tensors of any shape. Reductions take the types of data_type.h
-  // and sum, avg, max, min and product; others take any type. A list of tensors has one element per
-  // process, or one per rank if c10d requires it. "_base" and "into_tensor" forms need contiguous
-  // tensors. allreduce and broadcast also take a device's tensors: the call waits for the device
-  // and copies to the host, and wait() copies back in the order of the current stream.
+  // All operations take dense CPU tensors of any shape. Reductions take the types float32, float64,
+  // float16, bfloat16, int32, int64 and uint8, and sum, avg, max, min and product; others take any
+  // type. A list of tensors has one element per process, or one per rank if c10d requires it.
+  // "_base" and "into_tensor" forms need contiguous tensors. allreduce and broadcast also take a
+  // device's tensors: the call waits for the device and copies to the host, and wait() copies back
+  // in the order of the current stream.
   using Tensors = std::vector<at::Tensor>;
   using Work = c10::intrusive_ptr<c10d::Work>;
   Work allreduce(Tensors& tensors, const c10d::AllreduceOptions& options = {}) override;
@@ -63,13 +68,13 @@ class TensorCollectives : public c10d::Backend {
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
  protected:
-  TensorCollectives(int rank, int size, std::shared_ptr<HostProcessGroupCore> core)
+  TensorCollectives(int rank, int size, std::shared_ptr<trainer::HostProcessGroupCore> core)
       : Backend(rank, size), core_(std::move(core)) {}
 
   // See StartCollective().
-  Work Run(c10d::OpType type, bool async, Tensors outputs, OperationQueue::Function run);
+  Work Run(c10d::OpType type, bool async, Tensors outputs, std::function<Status()> run);
 
-  std::shared_ptr<HostProcessGroupCore> core_;  // shared with the Work objects
+  std::shared_ptr<trainer::HostProcessGroupCore> core_;  // shared with the Work objects
 };
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <string_view>
 
-namespace ddprun::trainer {
+namespace ddprun {
 
 // Raise it with every change of a type in plugin.h or in a header of ddprun that it includes.
-constexpr uint32_t kPluginAbi = 4;
+constexpr uint32_t kPluginAbi = 5;
 
 // The bytes by which the descriptor is found, because they occur nowhere else in the file. The
 // first byte is not text, and the last two would not survive a transfer that changes line ends. It
@@ -52,7 +52,7 @@ constexpr std::string_view CxxLibrary() {
 }
 
 // Returns the descriptor of the program that is being compiled. `ddprun_version` is DDPRUN_VERSION,
-// which the CMake target ddprun::plugin defines.
+// which the CMake target ddprun::ddprun defines.
 constexpr PluginDescriptor DescribeBuild(std::string_view ddprun_version) {
   return {.size = sizeof(PluginDescriptor),
           .abi = kPluginAbi,
@@ -62,4 +62,4 @@ constexpr PluginDescriptor DescribeBuild(std::string_view ddprun_version) {
           .compiler = PaddedText<64>(__VERSION__)};
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -27,46 +27,94 @@
 // module's parameters then ends the process with SIGSEGV.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
-#include "trainer/parallel/sharded_module.h"
+#include <ddprun/mesh.h>
+
+namespace torch::nn {
+class Module;
+}
 
 namespace ddprun {
 
-using trainer::FullyShardedOptions;
+namespace trainer {
+class ShardedModule;
+}
+
+// The blocks of a module.
+struct FullyShardedOptions {
+  // The blocks: names of submodules ("layers.0"), in the order of forward. Each block's parameters
+  // are gathered separately. Empty: the children of every ModuleList and Sequential.
+  std::vector<std::string> blocks = {};
+  bool broadcast_buffers = true;  // from rank 0, before every forward with gradients
+};
+
+// Calls `forward` with x. Within a forward of FullyShardedDataParallel, gathers the parameters of
+// `block` for it. Throws Failure.
+at::Tensor run_block(const torch::nn::Module& block,
+                     const at::Tensor& x,
+                     const std::function<at::Tensor(const at::Tensor& x)>& forward);
 
 // Calls block.forward(x). Within a forward of FullyShardedDataParallel, gathers the block's
 // parameters for it. Use the output only within this forward and its backward.
 template <typename Block>
 at::Tensor run_block(Block& block, const at::Tensor& x) {
-  const auto [owner, index] = trainer::ShardedModule::BlockOf(block);
-  if (owner == nullptr) return block.forward(x);
-  return owner->units().Run(
-      index, [&](const at::Tensor& in) { return block.forward(in); }, x);
+  return run_block(block, x, [&](const at::Tensor& in) { return block.forward(in); });
 }
+
+// What FullyShardedDataParallel does for a module of any type. One thread.
+class FullyShardedBase {
+ public:
+  ~FullyShardedBase();
+  FullyShardedBase(const FullyShardedBase&) = delete;
+  FullyShardedBase& operator=(const FullyShardedBase&) = delete;
+
+  // Returns this rank's parts as 1-d tensors, for an optimizer that works element by element.
+  std::vector<at::Tensor> parameters();
+  // Scales the gradients so that their 2-norm over all ranks is at most max_norm. Returns the norm
+  // before scaling. A collective.
+  double clip_grad_norm(double max_norm);
+  // Runs `body` while all parameters of the module are in memory, to save or to read them. Changes
+  // are lost. A collective. Do not call it between forward and backward.
+  void with_whole_parameters(const std::function<void()>& body);
+
+ protected:
+  FullyShardedBase(const torch::nn::Module& module,
+                   const Mesh& mesh,
+                   const FullyShardedOptions& options);
+  // Gathers the parameters of no block. A forward runs while the returned object lives.
+  std::shared_ptr<void> BeginForward();
+  void AfterForward();
+
+ private:
+  const std::unique_ptr<trainer::ShardedModule> sharded_;
+};
 
 // One thread. All ranks call forward and backward equally often, with the same blocks in them.
 template <typename Module>
-class FullyShardedDataParallel {
+class FullyShardedDataParallel : public FullyShardedBase {
  public:
   // A collective. Takes rank 0's parameters and buffers. A rank never holds other ranks' parts of
   // more than one block. Throws Failure, also if the ranks' models differ. `mesh`: a process group,
   // or several axes.
   FullyShardedDataParallel(std::shared_ptr<Module> module,
-                           const trainer::Mesh& mesh,
+                           const Mesh& mesh,
                            const FullyShardedOptions& options = {})
-      : module_(std::move(module)), sharded_(*module_, mesh, options) {}
+      : FullyShardedBase(*module, mesh, options), module_(std::move(module)) {}
 
   // Runs the module's forward. Unless gradients are disabled, a backward must follow; it adds the
   // averages over all ranks to the gradients of parameters(). Both throw Failure.
   template <typename... Inputs>
   auto forward(Inputs&&... inputs) {
-    const trainer::ShardedModule::Forward scope(sharded_);
+    const auto scope = BeginForward();
     auto output = module_->forward(std::forward<Inputs>(inputs)...);
-    sharded_.AfterForward();
+    AfterForward();
     return output;
   }
   template <typename... Inputs>
@@ -74,27 +122,11 @@ class FullyShardedDataParallel {
     return forward(std::forward<Inputs>(inputs)...);
   }
 
-  // Returns this rank's parts as 1-d tensors, for an optimizer that works element by element.
-  std::vector<at::Tensor> parameters() {
-    std::vector<at::Tensor> parts;
-    for (const trainer::Shard& shard : trainer::ShardsOf(sharded_.units().units())) {
-      if (shard.values.numel() > 0) parts.push_back(shard.values);
-    }
-    return parts;
-  }
-  // Scales the gradients so that their 2-norm over all ranks is at most max_norm. Returns the norm
-  // before scaling. A collective.
-  double clip_grad_norm(double max_norm) { return sharded_.ClipGradNorm(max_norm); }
-  // Runs `body` while all parameters of the module are in memory, to save or to read them. Changes
-  // are lost. A collective. Do not call it between forward and backward.
-  void with_whole_parameters(const std::function<void()>& body) { sharded_.WithWhole(body); }
-
   Module& module() { return *module_; }
   const std::shared_ptr<Module>& ptr() { return module_; }
 
  private:
   const std::shared_ptr<Module> module_;
-  trainer::ShardedModule sharded_;
 };
 
 }  // namespace ddprun

@@ -19,8 +19,8 @@
 #include <optional>
 #include <string>
 
-#include "trainer/checkpoint/saver.h"
-#include "trainer/parallel/mesh.h"
+#include <ddprun/error.h>
+#include <ddprun/mesh.h>
 
 namespace torch::nn {
 class Module;
@@ -31,10 +31,24 @@ class Optimizer;
 
 namespace ddprun {
 
+// Where and how checkpoints are kept.
 struct CheckpointerOptions {
   std::string folder = "checkpoints";  // all ranks see the same folder; made if missing
   int64_t keep = 2;                    // number of newest checkpoints to keep; 0: all
   double deadline_seconds = 1800;      // of a rank's save, to wait for other ranks
+};
+
+// The result of a save.
+struct SaveOutcome {
+  int64_t step = 0;
+  std::string path;                 // of the checkpoint, if it was committed
+  std::optional<Error> error = {};  // if set, only an unfinished folder is left
+  int64_t bytes = 0;                // of all files on rank 0, of this rank's shard on others
+  double copy_seconds = 0;          // from Begin() until the state was copied
+  double stall_seconds = 0;         // of `copy_seconds`, the time that the owner waited
+  double seconds = 0;               // from Begin() to the commit
+  // Deleting surplus checkpoints failed; the new checkpoint itself is complete.
+  std::optional<Error> not_deleted = {};
 };
 
 // Saves by name: the module's parameters and buffers, the optimizer's state (torch::optim's Adam,
@@ -42,14 +56,14 @@ struct CheckpointerOptions {
 // state: seed from the step. One thread; all ranks call the same methods.
 class Checkpointer {
  public:
-  using Outcome = trainer::SaveOutcome;
+  using Outcome = SaveOutcome;
 
   // A collective. The module and the optimizer must outlive it. `mesh`: the process group, as for
   // DistributedDataParallel, whose module() is `module`; default: one process. Throws Failure for
   // another kind of optimizer, and if the optimizer has a parameter that the module does not have.
   Checkpointer(torch::nn::Module& module,
                torch::optim::Optimizer& optimizer,
-               const trainer::Mesh& mesh = {},
+               const Mesh& mesh = {},
                const CheckpointerOptions& options = {});
   // Waits for the running save. If an exception leaves the loop, waits only for this rank's writes,
   // because other ranks may never come; the save then fails.
@@ -86,7 +100,7 @@ class Checkpointer {
 };
 
 // From now on the first signal by which a launcher, a scheduler or Ctrl-C asks this program to stop
-// only sets stop_requested(). See base/stop_signals.h for further ones.
+// only sets stop_requested().
 void install_stop_handler();
 // Returns whether this process has got such a signal.
 bool stop_requested();

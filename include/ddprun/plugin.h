@@ -1,8 +1,8 @@
 // A plugin: a shared object with your own model, your own data set or both, which ddp-trainer
 // loads. See docs/plugins.md and examples/plugin.
 //
-//   class Net final : public ddprun::trainer::PluginModel { ... };
-//   DDPRUN_PLUGIN(.model = ddprun::trainer::NewModel<Net>)
+//   class Net final : public ddprun::PluginModel { ... };
+//   DDPRUN_PLUGIN(.model = ddprun::NewModel<Net>)
 //
 // If a function of a plugin throws, the run ends with a message that contains the exception's text.
 #pragma once
@@ -14,11 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "trainer/data/dataset.h"
-#include "trainer/data/own_metrics.h"
-#include "trainer/plugin/descriptor.h"
+#include <ddprun/dataset.h>
+#include <ddprun/plugin_descriptor.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
 
 struct PluginModelOptions {
   std::string json = "{}";  // the object model.options of the config, as JSON text
@@ -54,7 +53,7 @@ class PluginModel : public torch::nn::Module, public OwnMetrics {
   virtual at::Tensor Loss(const Batch& batch) { return LossFrom(Outputs(batch), batch); }
 };
 
-// A plugin's data set is a Dataset (trainer/data/dataset.h). Each node opens it once, before the
+// A plugin's data set is a Dataset (dataset.h). Each node opens it once, before the
 // ranks are forked, so its constructor must leave no thread running. Later, several threads call
 // its const methods at once.
 //
@@ -77,17 +76,15 @@ std::unique_ptr<Dataset> NewDataset(const PluginDataOptions& options) {
   return std::make_unique<T>(options);
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun
 
 // Defines the plugin's entries. Use it once in a plugin, outside any namespace. The arguments
 // initialize a PluginEntries.
-#define DDPRUN_PLUGIN(...)                                                                  \
-  extern "C" {                                                                              \
-  [[gnu::visibility(                                                                        \
-      "default")]] extern const ddprun::trainer::PluginDescriptor ddprun_plugin_descriptor; \
-  [[gnu::visibility(                                                                        \
-      "default")]] extern const ddprun::trainer::PluginEntries ddprun_plugin_entries;       \
-  }                                                                                         \
-  constexpr ddprun::trainer::PluginDescriptor ddprun_plugin_descriptor =                    \
-      ddprun::trainer::DescribeBuild(DDPRUN_VERSION);                                       \
-  constexpr ddprun::trainer::PluginEntries ddprun_plugin_entries = {__VA_ARGS__};
+#define DDPRUN_PLUGIN(...)                                                                       \
+  extern "C" {                                                                                   \
+  [[gnu::visibility("default")]] extern const ddprun::PluginDescriptor ddprun_plugin_descriptor; \
+  [[gnu::visibility("default")]] extern const ddprun::PluginEntries ddprun_plugin_entries;       \
+  }                                                                                              \
+  constexpr ddprun::PluginDescriptor ddprun_plugin_descriptor =                                  \
+      ddprun::DescribeBuild(DDPRUN_VERSION);                                                     \
+  constexpr ddprun::PluginEntries ddprun_plugin_entries = {__VA_ARGS__};

@@ -1,5 +1,5 @@
 // SGD, Adam and AdamW with ATen's fused kernels and the numbers of torch.optim. Clips by the global
-// gradient norm (compute/norm.h) like torch.nn.utils.clip_grad_norm_.
+// gradient norm like torch.nn.utils.clip_grad_norm_.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
-#include "trainer/compute/device.h"
-#include "trainer/config/training_config.h"
-#include "trainer/state/state_dict.h"
+#include <ddprun/device_scalar.h>
+#include <ddprun/options.h>
+#include <ddprun/state.h>
 
-namespace ddprun::trainer {
+namespace ddprun {
 
 struct OptimizerOptions {
   OptimizerType kind = OptimizerType::kAdamW;
@@ -105,4 +105,4 @@ void ClipTo(double max_norm, const DeviceScalar& norm, const std::vector<at::Ten
 // Returns the gradients of the parameters that have one.
 std::vector<at::Tensor> GradientsOf(const std::vector<at::Tensor>& parameters);
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

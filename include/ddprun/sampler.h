@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace ddprun::trainer {
+namespace ddprun {
 
 struct DistributedSamplerOptions {
   int64_t dataset_size = 0;
@@ -103,4 +103,4 @@ class DistributedSampler {
   int64_t taken_ = 0;
 };
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -1,9 +1,12 @@
-// ddprun's error value: what went wrong, where, what was expected, what to do.
+// ddprun's error value: what went wrong, where, what was expected, what to do; the exception that
+// carries it; and the last words of a process. Free of LibTorch.
 #pragma once
 
 #include <cstddef>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ddprun {
@@ -54,5 +57,46 @@ int ExitStatus(Code code);
 
 // Returns lines for a terminal or log, with a title bar; the last ends in a newline.
 std::string Render(const Error& error);
+
+// Carries an Error through code that uses LibTorch, which throws c10::Error anyway.
+class Failure : public std::runtime_error {
+ public:
+  explicit Failure(Error error) : std::runtime_error(error.what), error_(std::move(error)) {}
+  const Error& error() const { return error_; }
+
+ private:
+  Error error_;
+};
+
+// An error that every rank has found by itself at the same place. Only one rank reports it.
+class FailureOfAllRanks : public Failure {
+  using Failure::Failure;
+};
+
+// Returns the Error of the exception that is being handled, without the C++ backtrace that
+// c10::Error has in its text. REQUIRES: called in a catch block.
+Error CurrentError();
+
+// Returns only that exception's text, or its type's name. REQUIRES: called in a catch block.
+std::string ExceptionText();
+
+// The exit status of a worker that has saved and ended because it was asked to, so that its job can
+// be resumed (EX_TEMPFAIL of sysexits.h). After SIGINT the status is 128 + SIGINT instead.
+inline constexpr int kStoppedStatus = 75;
+
+// From now on uncaught exceptions are reported on stderr and in the error
+// file of the launcher. A Failure then ends the process with its
+// exit status; any other exception aborts it. Does nothing if std::terminate already has a handler
+// that is not the default one.
+void ReportUncaughtExceptions();
+
+// From now on SIGABRT, SIGBUS, SIGFPE, SIGILL and SIGSEGV print the stack of the thread that gets
+// the signal on stderr before they end the process. A signal that already has a handler keeps it,
+// so a second call does nothing. Call this before the process starts threads.
+void PrintStackOnCrash();
+
+// From now on stacks have the title "Stack of `name`", such as "rank 3", instead of "this process".
+// `name` has at most 40 characters.
+void NameInStacks(std::string_view name);
 
 }  // namespace ddprun
