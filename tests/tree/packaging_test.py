@@ -51,6 +51,10 @@ class Package(unittest.TestCase):
         wanted |= {f"share/doc/ddprun/{name}" for name in
                    ("README.md", "LICENSE", "CHANGELOG.md", "errors.md", "report_file.schema.json")}
         self.assertEqual(set(), wanted - names)
+        headers = {f"include/ddprun/{path.name}" for path in (ROOT / "include/ddprun").glob("*.h")}
+        with_trainer = "DDPRUN_WITH_TRAINER:BOOL=ON" in (BUILD / "CMakeCache.txt").read_text()
+        self.assertEqual(headers if with_trainer else set(),
+                         {name for name in names if name.endswith((".h", ".hpp"))})
 
 
 if __name__ == "__main__":
