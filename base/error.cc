@@ -1,8 +1,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "base/text.h"
 #include <ddprun/error.h>
+#include "base/text.h"
 
 namespace ddprun {
 

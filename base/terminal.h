@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "base/env.h"
 #include <ddprun/error.h>
+#include "base/env.h"
 
 namespace ddprun {
 
