@@ -1,8 +1,9 @@
+#include <ddprun/error.h>
+
 #include <cerrno>
 #include <cstring>
 
 #include "base/terminal.h"
-#include <ddprun/error.h>
 
 namespace ddprun {
 

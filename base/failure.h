@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "base/result.h"
 #include <ddprun/error.h>
+#include "base/result.h"
 
 namespace ddprun {
 

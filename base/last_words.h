@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include <ddprun/error.h>
 #include "base/env.h"
 #include "base/result.h"
-#include <ddprun/error.h>
 
 namespace ddprun {
 

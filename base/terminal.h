@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include "base/env.h"
 #include <ddprun/error.h>
+#include "base/env.h"
 
 namespace ddprun {
 

@@ -8,12 +8,12 @@
 #include <cstdio>
 #include <iostream>
 
+#include <ddprun/sampler.h>
 #include "base/failure.h"
 #include "trainer/data/loader.h"
 #include "trainer/job/job.h"
 #include "trainer/job/open_job.h"
 #include "trainer/job/options_of.h"
-#include <ddprun/sampler.h>
 
 namespace {
 

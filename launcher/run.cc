@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include <ddprun/error.h>
 #include "base/env.h"
 #include "base/terminal.h"
 #include "launcher/agent/agent_plan.h"
@@ -11,7 +12,6 @@
 #include "launcher/process/job.h"
 #include "launcher/process/signals.h"
 #include "launcher/process/standard_descriptors.h"
-#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

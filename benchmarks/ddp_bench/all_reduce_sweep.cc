@@ -18,7 +18,7 @@ constexpr AllReduceAlgorithm kAll[] = {AllReduceAlgorithm::kDirect,
 
 AllReduceAlgorithm AlgorithmNamed(const std::string& name) {
   for (const AllReduceAlgorithm algorithm : kAll) {
-    if (NameOf(algorithm) == name) return algorithm;
+    if (trainer::NameOf(algorithm) == name) return algorithm;
   }
   DDPRUN_CHECK(false);
   return AllReduceAlgorithm::kDirect;
@@ -55,7 +55,7 @@ double MedianSeconds(HostProcessGroup& group, const at::Tensor& tensor, double s
 
 std::vector<std::string> AlgorithmNames() {
   std::vector<std::string> names;
-  for (const AllReduceAlgorithm algorithm : kAll) names.emplace_back(NameOf(algorithm));
+  for (const AllReduceAlgorithm algorithm : kAll) names.emplace_back(trainer::NameOf(algorithm));
   return names;
 }
 

@@ -148,7 +148,7 @@ std::vector<std::string> AlgorithmsBetweenTheseRanks() {
   const auto info =
       ddprun::ValueOrThrow(ddprun::trainer::ReadRankInfo(ddprun::Environment::OfProcess()));
   if (info.local_world_size == info.world_size) return ddprun::bench::AlgorithmNames();
-  return {std::string(NameOf(ddprun::AllReduceAlgorithm::kDirect))};
+  return {std::string(ddprun::trainer::NameOf(ddprun::AllReduceAlgorithm::kDirect))};
 }
 
 int Run(int argc, char** argv) {

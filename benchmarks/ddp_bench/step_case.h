@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/optimizer.h>
 #include "trainer/models/registry.h"
 #include "trainer/parallel/gradient_buckets.h"
-#include <ddprun/optimizer.h>
 
 namespace ddprun::bench {
 

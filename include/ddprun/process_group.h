@@ -1,6 +1,5 @@
 // A process group for CPU tensors: a c10d backend over memory shared by the ranks of a node, and
 // over UCX between nodes.
-//
 // The rules of c10d hold: all ranks call the same operations in the same order. With asyncOp (the
 // default of c10d) an operation runs in the background and Work::wait() blocks until its result is
 // there; without asyncOp, the call itself blocks. A Work may outlive the group; the group's
@@ -9,7 +8,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -24,7 +22,6 @@ namespace trainer {
 struct PartsInPlace;
 }
 
-// One thread at a time, unless a method says otherwise.
 class HostProcessGroup : public TensorCollectives {
  public:
   struct Options;
@@ -33,7 +30,6 @@ class HostProcessGroup : public TensorCollectives {
   static c10::intrusive_ptr<HostProcessGroup> Create(const UniqueFd& memory,
                                                      const Options& options);
   ~HostProcessGroup() override;
-
   const std::string getBackendName() const override { return "ddprun-host"; }
   void setTimeout(std::chrono::milliseconds timeout) override;  // of later operations
   // Sets the algorithm of later all-reduces, between the same operations on all ranks. Any thread.
@@ -49,8 +45,7 @@ class HostProcessGroup : public TensorCollectives {
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override;  // collectives begun so far
 
-  // Passes bytes from rank `root` to the ranks that take them: a collective, for the trainer's own
-  // use. Both functions throw Failure.
+  // Passes bytes of `root` to the ranks that take them. A collective. Both functions throw Failure.
   using PassBytes = std::function<void(void* data, size_t bytes)>;
   void Stream(int root, bool takes, const std::function<void(const PassBytes& pass)>& use);
 
@@ -58,8 +53,7 @@ class HostProcessGroup : public TensorCollectives {
   // take a device's tensors, and then wait for the device.
   Work send(Tensors& tensors, int destination, int tag) override;
   Work recv(Tensors& tensors, int source, int tag) override;
-  // After wait(), Work::sourceRank() is the sender.
-  Work recvAnysource(Tensors& tensors, int tag) override;
+  Work recvAnysource(Tensors& tensors, int tag) override;  // then sourceRank() is the sender
 
   // Makes a group of `ranks`, numbered anew in this order. A collective of ALL ranks of this group:
   // members of a new group pass equal lists, other ranks pass {} and get nullptr.
@@ -78,17 +72,13 @@ class HostProcessGroup : public TensorCollectives {
 
 // Makes the process group of all ranks for a program of your own, from the environment that ddprun,
 // torchrun or srun has set. A collective, which all ranks may call again. `timeout` is also the
-// default timeout of the group's later collectives. Throws Failure. The name is
-// torch.distributed's.
-//
-// From then on, a crash prints a stack and an uncaught exception prints its text, unless the
-// program has its own handlers.
+// default timeout of the group's later collectives. Throws Failure. From then on, a crash prints a
+// stack and an uncaught exception prints its text, unless the program has its own handlers.
 c10::intrusive_ptr<HostProcessGroup> init_process_group(
     std::chrono::milliseconds timeout = std::chrono::minutes(30));
 
-// Connects to the job's store, which the launcher or the user serves at MASTER_ADDR:MASTER_PORT.
-// Wrap it in a c10d::PrefixStore, because others keep their keys in it, too. `timeout` limits
-// connecting and every later wait. Throws Failure.
+// Connects to the job's store at MASTER_ADDR:MASTER_PORT. Wrap it in a c10d::PrefixStore, because
+// others have keys in it. `timeout` limits connecting and every later wait. Throws Failure.
 c10::intrusive_ptr<c10d::Store> job_store(
     std::chrono::milliseconds timeout = std::chrono::minutes(5));
 

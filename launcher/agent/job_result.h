@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/error.h>
 #include "launcher/agent/agent_plan.h"
 #include "launcher/agent/job_history.h"
 #include "launcher/process/process_exit.h"
 #include "launcher/report/job_end.h"
 #include "rendezvous/rendezvous.h"
-#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

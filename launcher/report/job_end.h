@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/error.h>
 #include "launcher/report/failure_report.h"
 #include "launcher/report/worker_record.h"
 #include "rendezvous/rendezvous.h"
-#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

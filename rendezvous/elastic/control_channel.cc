@@ -14,11 +14,11 @@
 #include <asio/steady_timer.hpp>
 #include <nlohmann/json.hpp>
 
+#include <ddprun/error.h>
 #include "base/untrusted_json.h"
 #include "rendezvous/join_text.h"
 #include "rendezvous/net/quote_received.h"
 #include "rendezvous/net/socket.h"
-#include <ddprun/error.h>
 
 namespace ddprun::rendezvous {
 

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include <ddprun/error.h>
 #include "rendezvous/elastic/round_actions.h"
 #include "rendezvous/net/address.h"
-#include <ddprun/error.h>
 
 namespace ddprun::rendezvous {
 

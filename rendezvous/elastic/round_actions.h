@@ -9,8 +9,8 @@
 #include <variant>
 #include <vector>
 
-#include "rendezvous/rendezvous.h"
 #include <ddprun/error.h>
+#include "rendezvous/rendezvous.h"
 
 namespace ddprun::rendezvous {
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/error.h>
 #include "rendezvous/elastic/round_actions.h"
 #include "rendezvous/net/address.h"
-#include <ddprun/error.h>
 
 namespace ddprun::rendezvous {
 

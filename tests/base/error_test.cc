@@ -2,8 +2,8 @@
 
 #include <cerrno>
 
-#include "base/terminal.h"
 #include <ddprun/error.h>
+#include "base/terminal.h"
 
 namespace ddprun {
 namespace {

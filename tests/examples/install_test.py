@@ -31,6 +31,22 @@ class Install(unittest.TestCase):
         self.assertIn(f"cmake --build {build}", installed.stderr)
         self.assertFalse(prefix.exists())
 
+    def test_each_public_header_compiles_alone(self):
+        names = [path.name for path in (INSTALLED / "include/ddprun").glob("*.h")]
+        self.assertIn("data_parallel.h", names)
+        for name in names:
+            (self.folder / f"{name}.cc").write_text(f"#include <ddprun/{name}>\n")
+        (self.folder / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.22)\nproject(headers LANGUAGES CXX)\n"
+            "find_package(ddprun REQUIRED)\n"
+            f"add_library(headers OBJECT {' '.join(f'{name}.cc' for name in names)})\n"
+            "target_link_libraries(headers PRIVATE ddprun::ddprun)\n")
+        build = self.folder / "build"
+        for command in (["-S", self.folder, "-B", build, f"-DCMAKE_PREFIX_PATH={INSTALLED}"],
+                        ["--build", build, "--parallel", "2"]):
+            done = subprocess.run(["cmake", *command], capture_output=True, text=True)
+            self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+
     def configure_example(self, torch):
         done = run("cmake", "-S", f"{SOURCE}/examples/ddp_program", "-B", self.folder / "build",
                    f"-DCMAKE_PREFIX_PATH={INSTALLED}", f"-DDDPRUN_TORCH={torch}")

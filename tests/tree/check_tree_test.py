@@ -46,6 +46,26 @@ class CheckTree(unittest.TestCase):
         self.assertEqual([("base/a.cc", "arrow")],
                          self.findings({"base/a.cc": '#include "error.h"\n'}))
 
+    def test_public_headers_include_only_themselves_the_standard_library_and_libtorch(self):
+        path = "include/ddprun/a.h"
+        text = "#include <vector>\n#include <ATen/core/Tensor.h>\n#include <ddprun/error.h>\n"
+        self.assertEqual([], self.findings({path: text}))
+        for target in ('"base/env.h"', "<nlohmann/json.hpp>", "<unistd.h>"):
+            self.assertEqual([(path, "arrow")], self.findings({path: f"#include {target}\n"}))
+
+    def test_code_without_libtorch_includes_only_public_headers_without_it(self):
+        for header, found in (("error.h", []), ("mesh.h", [("launcher/a.cc", "torch")])):
+            text = f"#include <ddprun/{header}>\n"
+            self.assertEqual(found, self.findings({"launcher/a.cc": text}))
+            self.assertEqual([], self.findings({"trainer/loop/a.cc": text}))
+
+    def test_a_class_of_a_public_header_stands_in_one_source(self):
+        files = {"include/ddprun/a.h": "class A {\n  void F();\n  void G();\n};\n",
+                 "trainer/loop/b.cc": "void A::F() {}\n"}
+        self.assertEqual([], self.findings(files))
+        files["trainer/loop/c.cc"] = "void A::G() {}\n"
+        self.assertEqual([("trainer/loop/c.cc", "member")], self.findings(files))
+
     def test_a_folder_without_a_row_is_found(self):
         self.assertEqual([("trainer/fresh/a.cc", "arrow")],
                          self.findings({"trainer/fresh/a.cc": ""}))

@@ -52,6 +52,10 @@ class Package(unittest.TestCase):
                    ("README.md", "LICENSE", "CHANGELOG.md", "docs/errors.md",
                     "docs/report_file.schema.json")}
         self.assertEqual(set(), wanted - names)
+        headers = {f"include/ddprun/{path.name}" for path in (ROOT / "include/ddprun").glob("*.h")}
+        with_trainer = "DDPRUN_WITH_TRAINER:BOOL=ON" in (BUILD / "CMakeCache.txt").read_text()
+        self.assertEqual(headers if with_trainer else set(),
+                         {name for name in names if name.endswith((".h", ".hpp"))})
 
 
 if __name__ == "__main__":

@@ -8,11 +8,11 @@
 #include <span>
 #include <string>
 
+#include <ddprun/checkpointer.h>
+#include <ddprun/error.h>
 #include "base/pinned_memory.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/state/state_dict.h"
-#include <ddprun/checkpointer.h>
-#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

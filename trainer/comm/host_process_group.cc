@@ -13,7 +13,6 @@
 #include "trainer/comm/node_group.h"
 
 namespace ddprun {
-
 using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {

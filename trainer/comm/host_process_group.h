@@ -5,13 +5,13 @@
 #include <memory>
 #include <vector>
 
+#include <ddprun/process_group.h>
 #include "base/flight_recorder.h"
 #include "base/unique_fd.h"
 #include "trainer/comm/data_type.h"
 #include "trainer/comm/node_link.h"
 #include "trainer/comm/operation_queue.h"
 #include "trainer/comm/shared_region.h"
-#include <ddprun/process_group.h>
 
 namespace ddprun {
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "trainer/comm/node_operation.h"
 #include <ddprun/error.h>
+#include "trainer/comm/node_operation.h"
 
 namespace ddprun::trainer {
 

@@ -3,12 +3,12 @@
 
 #include <string>
 
+#include <ddprun/error.h>
 #include "base/flight_recorder.h"
 #include "trainer/comm/control_block.h"
 #include "trainer/comm/data_type.h"
 #include "trainer/comm/futex_wait.h"
 #include "trainer/comm/recording.h"
-#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

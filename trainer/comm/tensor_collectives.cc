@@ -1,10 +1,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/flatten_dense_tensors.h>
 
+#include <ddprun/tensor_collectives.h>
 #include "trainer/comm/host_process_group_core.h"
 #include "trainer/comm/host_process_group_tensors.h"
 #include "trainer/comm/host_process_group_works.h"
-#include <ddprun/tensor_collectives.h>
 
 namespace ddprun {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "trainer/config/source.h"
 #include <ddprun/error.h>
+#include "trainer/config/source.h"
 
 namespace ddprun::trainer {
 

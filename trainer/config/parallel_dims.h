@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include <ddprun/options.h>
+#include "base/result.h"
 
 namespace ddprun::trainer {
 

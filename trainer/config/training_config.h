@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/value_types.h"
 #include <ddprun/options.h>
+#include "trainer/config/value_types.h"
 
 namespace ddprun::trainer {
 

@@ -14,11 +14,11 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <ddprun/error.h>
 #include "base/env.h"
 #include "base/pinned_memory.h"
 #include "base/result.h"
 #include "trainer/compute/device_graph.h"
-#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

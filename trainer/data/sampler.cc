@@ -6,9 +6,9 @@
 #include <numeric>
 #include <string>
 
+#include <ddprun/sampler.h>
 #include "base/check.h"
 #include "base/failure.h"
-#include <ddprun/sampler.h>
 
 namespace ddprun {
 

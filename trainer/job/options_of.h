@@ -3,11 +3,11 @@
 
 #include <vector>
 
+#include <ddprun/optimizer.h>
 #include "trainer/config/config.h"
 #include "trainer/data/loader.h"
 #include "trainer/models/registry.h"
 #include "trainer/optim/schedule.h"
-#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
+#include <ddprun/sampler.h>
 #include "base/mix_seeds.h"
 #include "base/result.h"
 #include "trainer/config/config.h"
 #include "trainer/parallel/rank_tree.h"
 #include "trainer/state/state_dict.h"
-#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 
+#include <ddprun/sampler.h>
 #include "base/failure.h"
 #include "trainer/comm/node_meeting.h"
 #include "trainer/compute/precision.h"
@@ -19,7 +20,6 @@
 #include "trainer/loop/metrics.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/peer_state.h"
-#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

@@ -11,10 +11,10 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <ddprun/dataset.h>
 #include "trainer/config/training_config.h"
 #include "trainer/data/dataset.h"
 #include "trainer/parallel/rank_tree.h"
-#include <ddprun/dataset.h>
 
 namespace ddprun::trainer {
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include <ddprun/mesh.h>
 #include "base/flight_recorder.h"
 #include "base/log.h"
 #include "trainer/job/job.h"
@@ -13,7 +14,6 @@
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/report/observer.h"
 #include "trainer/strategies/strategy.h"
-#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/mesh.h>
 #include "trainer/loop/step_part.h"
 #include "trainer/models/model.h"
 #include "trainer/report/observer.h"
-#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/mesh.h>
 #include "base/log.h"
 #include "trainer/compute/device.h"
 #include "trainer/job/job.h"
 #include "trainer/loop/step_part.h"
 #include "trainer/loop/step_reports.h"
-#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include <ddprun/mesh.h>
 #include "base/failure.h"
 #include "base/log.h"
 #include "trainer/compute/device.h"
@@ -15,7 +16,6 @@
 #include "trainer/report/observer.h"
 #include "trainer/state/state_dict.h"
 #include "trainer/strategies/strategy.h"
-#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

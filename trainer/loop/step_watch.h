@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include <ddprun/mesh.h>
 #include "trainer/loop/run_state.h"
 #include "trainer/loop/step_boundary.h"
 #include "trainer/models/model.h"
-#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include <ddprun/sampler.h>
 #include "base/log.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/data/batch_mover.h"
@@ -27,7 +28,6 @@
 #include "trainer/report/metrics_file.h"
 #include "trainer/report/observer.h"
 #include "trainer/strategies/kinds.h"
-#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 

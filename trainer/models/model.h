@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/dataset.h>
 #include "trainer/data/dataset.h"
 #include "trainer/models/layer_parameters.h"
 #include "trainer/models/loss.h"
 #include "trainer/state/state_dict.h"
-#include <ddprun/dataset.h>
 
 namespace ddprun::trainer {
 

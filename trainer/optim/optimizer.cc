@@ -11,9 +11,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include <ddprun/optimizer.h>
 #include "base/check.h"
 #include "base/text.h"
-#include <ddprun/optimizer.h>
 
 namespace ddprun {
 

@@ -7,8 +7,8 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "trainer/parallel/gradient_buckets.h"
 #include <ddprun/comm_hook.h>
+#include "trainer/parallel/gradient_buckets.h"
 
 namespace ddprun::trainer {
 

@@ -16,13 +16,13 @@
 #include <utility>
 #include <vector>
 
+#include <ddprun/checkpointer.h>
 #include "base/env.h"
 #include "base/failure.h"
 #include "base/stop_signals.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/whole_state.h"
-#include <ddprun/checkpointer.h>
 
 namespace ddprun {
 

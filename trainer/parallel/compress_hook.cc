@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "trainer/parallel/mesh_collectives.h"
 #include <ddprun/comm_hook.h>
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun {
 

@@ -1,5 +1,5 @@
-#include "trainer/parallel/module_sync.h"
 #include <ddprun/data_parallel.h>
+#include "trainer/parallel/module_sync.h"
 
 namespace ddprun {
 

@@ -1,5 +1,5 @@
-#include "trainer/parallel/sharded_module.h"
 #include <ddprun/fully_sharded.h>
+#include "trainer/parallel/sharded_module.h"
 
 namespace ddprun {
 

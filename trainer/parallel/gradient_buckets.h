@@ -10,8 +10,8 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "trainer/parallel/bucket_plan.h"
 #include <ddprun/comm_hook.h>
+#include "trainer/parallel/bucket_plan.h"
 
 namespace ddprun::trainer {
 

@@ -4,8 +4,8 @@
 #include <span>
 #include <string>
 
-#include "base/failure.h"
 #include <ddprun/comm_hook.h>
+#include "base/failure.h"
 
 namespace ddprun::trainer {
 

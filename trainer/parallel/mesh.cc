@@ -2,8 +2,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/comm/host_process_group.h"
 #include <ddprun/mesh.h>
+#include "trainer/comm/host_process_group.h"
 
 namespace ddprun {
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "trainer/parallel/mesh_collectives.h"
 #include <ddprun/comm_hook.h>
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun {
 

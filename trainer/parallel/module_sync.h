@@ -12,8 +12,8 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
-#include "trainer/parallel/reducer.h"
 #include <ddprun/data_parallel.h>
+#include "trainer/parallel/reducer.h"
 
 namespace torch::nn {
 class Module;

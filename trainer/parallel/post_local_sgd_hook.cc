@@ -1,7 +1,7 @@
 #include <utility>
 
-#include "trainer/parallel/mesh_collectives.h"
 #include <ddprun/comm_hook.h>
+#include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun {
 

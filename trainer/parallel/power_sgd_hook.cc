@@ -14,9 +14,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include <ddprun/comm_hook.h>
 #include "base/mix_seeds.h"
 #include "trainer/parallel/mesh_collectives.h"
-#include <ddprun/comm_hook.h>
 
 namespace ddprun {
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/mesh.h>
 #include "trainer/comm/host_process_group.h"
 #include "trainer/parallel/bucket_flights.h"
 #include "trainer/parallel/bucket_layout.h"
@@ -22,7 +23,6 @@
 #include "trainer/parallel/gradient_readiness.h"
 #include "trainer/parallel/reducer_options.h"
 #include "trainer/parallel/used_parameters.h"
-#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -8,10 +8,10 @@
 #include <span>
 #include <string>
 
+#include <ddprun/comm_hook.h>
 #include "base/flight_recorder.h"
 #include "trainer/config/strategy_config.h"
 #include "trainer/parallel/bucket_plan.h"
-#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

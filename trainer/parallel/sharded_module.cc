@@ -4,8 +4,8 @@
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/container/sequential.h>
 
-#include "base/failure.h"
 #include <ddprun/optimizer.h>
+#include "base/failure.h"
 
 namespace ddprun::trainer {
 

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/fully_sharded.h>
 #include "trainer/parallel/gathered_units.h"
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/sharded_gradients.h"
-#include <ddprun/fully_sharded.h>
 
 namespace ddprun::trainer {
 

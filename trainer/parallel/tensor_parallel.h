@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "trainer/compute/tensor_axis.h"
 #include <ddprun/tensor_parallel.h>
+#include "trainer/compute/tensor_axis.h"
 
 namespace ddprun::trainer {
 

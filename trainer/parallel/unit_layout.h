@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "trainer/state/state_dict.h"
 #include <ddprun/comm_hook.h>
 #include <ddprun/mesh.h>
+#include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
 

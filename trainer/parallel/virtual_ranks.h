@@ -11,9 +11,9 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <ddprun/comm_hook.h>
 #include "trainer/parallel/rank_tree.h"
 #include "trainer/state/state_dict.h"
-#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "base/failure.h"
 #include <ddprun/plugin.h>
+#include "base/failure.h"
 
 namespace ddprun::trainer {
 

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/mesh.h>
 #include "base/flight_recorder.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/job/job.h"
 #include "trainer/strategies/strategy.h"
-#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -5,12 +5,12 @@
 #include <memory>
 #include <optional>
 
-#include "trainer/parallel/module_sync.h"
-#include "trainer/parallel/sharded_update.h"
-#include "trainer/strategies/strategy.h"
 #include <ddprun/comm_hook.h>
 #include <ddprun/mesh.h>
 #include <ddprun/optimizer.h>
+#include "trainer/parallel/module_sync.h"
+#include "trainer/parallel/sharded_update.h"
+#include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {
 

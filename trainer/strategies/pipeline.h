@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/mesh.h>
+#include <ddprun/optimizer.h>
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/pipeline_plan.h"
 #include "trainer/parallel/sharded_update.h"
 #include "trainer/strategies/strategy.h"
-#include <ddprun/mesh.h>
-#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "trainer/strategies/strategy.h"
 #include <ddprun/mesh.h>
 #include <ddprun/optimizer.h>
+#include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {
 

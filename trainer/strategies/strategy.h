@@ -4,10 +4,10 @@
 #include <functional>
 #include <span>
 
+#include <ddprun/optimizer.h>
 #include "trainer/models/model.h"
 #include "trainer/report/observer.h"
 #include "trainer/state/state_dict.h"
-#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

@@ -4,9 +4,9 @@
 #include <iterator>
 #include <utility>
 
+#include <ddprun/comm_hook.h>
 #include "trainer/job/options_of.h"
 #include "trainer/strategies/zero.h"
-#include <ddprun/comm_hook.h>
 
 namespace ddprun::trainer {
 

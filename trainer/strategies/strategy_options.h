@@ -4,10 +4,10 @@
 #include <memory>
 #include <vector>
 
+#include <ddprun/optimizer.h>
 #include "trainer/config/config.h"
 #include "trainer/parallel/unit_layout.h"
 #include "trainer/strategies/ddp.h"
-#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 

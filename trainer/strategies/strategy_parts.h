@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/mesh.h>
 #include "trainer/parallel/bucket_search.h"
 #include "trainer/strategies/strategy.h"
-#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/error.h>
 #include "base/env.h"
 #include "trainer/comm/rank_info.h"
 #include "trainer/job/job.h"
-#include <ddprun/error.h>
 
 namespace ddprun::trainer {
 

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/mesh.h>
 #include "base/env.h"
 #include "trainer/comm/rank_info.h"
 #include "trainer/cuda/cuda_module.h"
-#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/mesh.h>
 #include "base/env.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/checkpointing.h"
 #include "trainer/report/run_folder.h"
-#include <ddprun/mesh.h>
 
 namespace ddprun::trainer {
 

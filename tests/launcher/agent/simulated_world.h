@@ -15,9 +15,9 @@
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
 
+#include <ddprun/error.h>
 #include "launcher/process/clock.h"
 #include "rendezvous/rendezvous.h"
-#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
+#include <ddprun/error.h>
 #include "base/env.h"
 #include "launcher/cli/options.h"
-#include <ddprun/error.h>
 
 namespace ddprun::launcher {
 

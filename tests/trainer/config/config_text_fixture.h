@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/read_config.h"
 #include <ddprun/error.h>
+#include "trainer/config/read_config.h"
 
 namespace ddprun::trainer {
 

@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "trainer/data/loader.h"
 #include <ddprun/sampler.h>
+#include "trainer/data/loader.h"
 
 namespace ddprun::trainer {
 

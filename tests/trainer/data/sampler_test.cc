@@ -5,9 +5,9 @@
 #include <map>
 #include <set>
 
+#include <ddprun/sampler.h>
 #include "base/failure.h"
 #include "tests/golden/golden_file.h"
-#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 namespace {

@@ -9,6 +9,8 @@
 #include <memory>
 #include <vector>
 
+#include <ddprun/optimizer.h>
+#include <ddprun/sampler.h>
 #include "tests/golden/golden_file.h"
 #include "trainer/compute/norm.h"
 #include "trainer/data/random_dataset.h"
@@ -16,8 +18,6 @@
 #include "trainer/models/mlp.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/optim/schedule.h"
-#include <ddprun/optimizer.h>
-#include <ddprun/sampler.h>
 
 namespace ddprun::trainer {
 namespace {

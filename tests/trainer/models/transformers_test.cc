@@ -16,10 +16,10 @@
 #include <cmath>
 #include <iostream>
 
+#include <ddprun/optimizer.h>
 #include "tests/golden/golden_file.h"
 #include "trainer/models/bert.h"
 #include "trainer/models/pretrained.h"
-#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

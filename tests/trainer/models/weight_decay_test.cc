@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include <ddprun/optimizer.h>
 #include "trainer/config/config.h"
 #include "trainer/models/registry.h"
-#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 
+#include <ddprun/optimizer.h>
 #include "tests/golden/golden_file.h"
 #include "trainer/compute/norm.h"
-#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

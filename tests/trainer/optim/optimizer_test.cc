@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <map>
 
+#include <ddprun/optimizer.h>
 #include "tests/golden/golden_file.h"
 #include "tests/trainer/load_state.h"
-#include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
 namespace {

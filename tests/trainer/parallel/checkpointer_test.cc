@@ -19,10 +19,10 @@
 #include <stdexcept>
 #include <thread>
 
+#include <ddprun/checkpointer.h>
 #include "base/failure.h"
 #include "tests/trainer/data/scratch_folder.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
-#include <ddprun/checkpointer.h>
 
 namespace ddprun {
 namespace {

@@ -4,9 +4,9 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
+#include <ddprun/data_parallel.h>
 #include "base/failure.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
-#include <ddprun/data_parallel.h>
 
 namespace ddprun {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "tests/trainer/parallel/reducer_fixture.h"
 #include <ddprun/comm_hook.h>
+#include "tests/trainer/parallel/reducer_fixture.h"
 
 namespace ddprun::trainer {
 namespace {

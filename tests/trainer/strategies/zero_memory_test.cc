@@ -7,11 +7,11 @@
 #include <cmath>
 #include <set>
 
+#include <ddprun/fully_sharded.h>
 #include "base/failure.h"
 #include "tests/trainer/load_state.h"
 #include "tests/trainer/strategies/zero_fixture.h"
 #include "trainer/compute/norm.h"
-#include <ddprun/fully_sharded.h>
 
 namespace ddprun::trainer {
 namespace {
