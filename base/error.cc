@@ -1,8 +1,7 @@
-#include <ddprun/error.h>
-
 #include <cerrno>
 #include <cstring>
 
+#include <ddprun/error.h>
 #include "base/terminal.h"
 
 namespace ddprun {

@@ -113,12 +113,15 @@ std::string Others(std::vector<WorkerRecord> others, const std::string& key) {
   return text;
 }
 
-// Returns whether the user still sees the end of the first worker's stderr: ddprun has passed it
-// on, and the other workers have written little.
-bool InSight(const FailureReport& report) {
+// Returns whether the user still sees the line `key` above the report: ddprun has passed the
+// worker's stderr on, and the others have written little.
+bool ShowsAbove(const FailureReport& report, const WorkerRecord& worker, const std::string& key) {
+  if (!worker.lines_shown || std::ranges::count(worker.last_lines, key) == 0) return false;
   size_t lines_of_others = 0;
-  for (const WorkerRecord& other : report.others) lines_of_others += other.last_lines.size();
-  return report.first.lines_shown && lines_of_others <= kLines;
+  for (const WorkerRecord& other : report.others) {
+    if (other.rank != worker.rank) lines_of_others += other.last_lines.size();
+  }
+  return lines_of_others <= kLines;
 }
 
 std::vector<std::string> WithoutFrames(std::vector<std::string> lines) {
@@ -138,10 +141,15 @@ std::string LastWords(const FailureReport& report) {
         SplitLines(first.error->callstack.empty() ? first.error->message : first.error->callstack));
   }
   const std::string key = first.error ? Gist(first.error->message) : KeyLine(printed);
-  const bool above =
-      InSight(report) && std::find(printed.begin(), printed.end(), key) != printed.end();
-  if (above && printed.size() > 1) {
+  if (printed.size() > 1 && ShowsAbove(report, first, key)) {
     return "It printed this error; the whole stands above:\n" + Quote({key}, 1);
+  }
+  // An error of all ranks is printed by one of them.
+  const auto printer = std::ranges::find_if(
+      report.others, [&](const WorkerRecord& other) { return ShowsAbove(report, other, key); });
+  if (!left.empty() && printer != report.others.end()) {
+    return "Rank " + std::to_string(printer->rank) +
+           " printed this error; the whole stands above:\n" + Quote({key}, 1);
   }
   if (!left.empty()) return "It left this message:\n" + Quote(left, kMaxErrorLines);
   if (printed.empty() && !stack.empty()) return "";

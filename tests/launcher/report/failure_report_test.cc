@@ -139,6 +139,21 @@ TEST(FailureReport, RefersToTheErrorThatWasPrintedAndLeftInTheErrorFile) {
               HasSubstr("stands above:\n  | Row 3 is short.\nMore"));
 }
 
+TEST(FailureReport, DoesNotRepeatAnErrorOfAllRanksThatAnotherRankHasPrinted) {
+  WorkerRecord first = Worker(1, Exited{2});
+  first.error = WorkerError{.message = "-- STATE DOES NOT FIT -- step-4\nIt is another run's."};
+  FailureReport report = Report(first);
+  WorkerRecord printer = Worker(0, Exited{2});
+  printer.last_lines = {"-- STATE DOES NOT FIT -- step-4", "It is another run's."};
+  report.others = {printer};
+  EXPECT_THAT(RenderFailure(report, {}), HasSubstr("It left this message:"));
+  report.others[0].lines_shown = true;
+  const std::string text = RenderFailure(report, {});
+  EXPECT_THAT(text, HasSubstr("Rank 0 printed this error; the whole stands above:\n"
+                              "  | It is another run's.\nThe other"));
+  EXPECT_THAT(text, Not(HasSubstr("STATE DOES NOT FIT")));
+}
+
 TEST(FailureReport, SaysOfOthersThatTheyHadTheSameError) {
   FailureReport report = Report(Worker(0, Exited{1}));
   report.first.last_lines = {"Traceback", "ValueError: boom"};
