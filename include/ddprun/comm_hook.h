@@ -17,11 +17,13 @@
 
 namespace ddprun {
 
+// A parameter of the module.
 struct NamedParameter {
   std::string name;
   at::Tensor tensor;  // a leaf that requires a gradient
 };
 
+// Gradients that are averaged together.
 struct GradientBucket {
   size_t index = 0;  // in the order of sending; 0 is the first
   bool last = false;
@@ -34,6 +36,7 @@ struct GradientBucket {
   std::vector<size_t> parameters = {};
 };
 
+// Reduces buckets of gradients. Called by one thread, on all ranks in the same order.
 class CommHook {
  public:
   virtual ~CommHook() = default;

@@ -84,19 +84,18 @@ std::string ExceptionText();
 // be resumed (EX_TEMPFAIL of sysexits.h). After SIGINT the status is 128 + SIGINT instead.
 inline constexpr int kStoppedStatus = 75;
 
-// From now on uncaught exceptions are reported on stderr and in the error
-// file of the launcher. A Failure then ends the process with its
-// exit status; any other exception aborts it. Does nothing if std::terminate already has a handler
-// that is not the default one.
+// Reports uncaught exceptions from now on, on stderr and in the launcher's error file. A Failure
+// then ends the process with its exit status; any other exception aborts it. Does nothing if
+// std::terminate already has a handler that is not the default one.
 void ReportUncaughtExceptions();
 
-// From now on SIGABRT, SIGBUS, SIGFPE, SIGILL and SIGSEGV print the stack of the thread that gets
-// the signal on stderr before they end the process. A signal that already has a handler keeps it,
+// Prints from now on, at SIGABRT, SIGBUS, SIGFPE, SIGILL and SIGSEGV, the stack of the thread that
+// gets the signal on stderr, before the process ends. A signal that already has a handler keeps it,
 // so a second call does nothing. Call this before the process starts threads.
 void PrintStackOnCrash();
 
-// From now on stacks have the title "Stack of `name`", such as "rank 3", instead of "this process".
-// `name` has at most 40 characters.
+// Names this process in the titles of stacks from now on: "Stack of `name`", such as "rank 3",
+// instead of "this process". `name` has at most 40 characters.
 void NameInStacks(std::string_view name);
 
 }  // namespace ddprun

@@ -88,7 +88,7 @@ class FullyShardedBase {
   FullyShardedBase(const torch::nn::Module& module,
                    const Mesh& mesh,
                    const FullyShardedOptions& options);
-  // Gathers the parameters of no block. A forward runs while the returned object lives.
+  // Gathers the parameters of no block. The forward runs while the returned object lives.
   std::shared_ptr<void> BeginForward();
   void AfterForward();
 

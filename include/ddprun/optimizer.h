@@ -19,6 +19,7 @@
 
 namespace ddprun {
 
+// The kind of optimizer and its numbers, with the defaults of torch.optim.
 struct OptimizerOptions {
   OptimizerType kind = OptimizerType::kAdamW;
   std::array<double, 2> betas = {0.9, 0.999};  // Adam, AdamW
@@ -95,6 +96,7 @@ class Optimizer {
   std::vector<std::vector<size_t>> all_;  // by group: all members
 };
 
+// Makes the optimizer of options.kind.
 std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
                                          std::vector<ParameterGroup> groups);
 

@@ -19,11 +19,13 @@
 
 namespace ddprun {
 
+// What a plugin makes its model from.
 struct PluginModelOptions {
   std::string json = "{}";  // the object model.options of the config, as JSON text
   DataShape data = {};      // the sizes of the training data, as far as its format says
 };
 
+// What a plugin opens its data set from.
 struct PluginDataOptions {
   std::string json = "{}";  // the object data.options of the config, as JSON text
   // The files of data.train_files or data.validation_files: absolute paths, globs expanded.
@@ -66,11 +68,13 @@ struct PluginEntries {
   std::unique_ptr<Dataset> (*dataset)(const PluginDataOptions& options) = nullptr;
 };
 
+// Makes a T from the options, for PluginEntries::model.
 template <typename T>
 std::shared_ptr<PluginModel> NewModel(const PluginModelOptions& options) {
   return std::make_shared<T>(options);
 }
 
+// Makes a T from the options, for PluginEntries::dataset.
 template <typename T>
 std::unique_ptr<Dataset> NewDataset(const PluginDataOptions& options) {
   return std::make_unique<T>(options);

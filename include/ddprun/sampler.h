@@ -9,6 +9,7 @@
 
 namespace ddprun {
 
+// The data set, this rank, and the order of samples.
 struct DistributedSamplerOptions {
   int64_t dataset_size = 0;
   int64_t num_replicas = 1;  // ranks that share the data set

@@ -9,6 +9,7 @@
 #include <ddprun/mesh.h>
 #include "base/flight_recorder.h"
 #include "base/log.h"
+#include "trainer/config/parallel_dims.h"
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/parallel/mesh_collectives.h"

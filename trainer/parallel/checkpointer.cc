@@ -20,6 +20,7 @@
 #include "base/env.h"
 #include "base/failure.h"
 #include "base/stop_signals.h"
+#include "trainer/checkpoint/saver.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/module_sync.h"
 #include "trainer/parallel/whole_state.h"

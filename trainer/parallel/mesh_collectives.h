@@ -7,6 +7,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <ddprun/device_scalar.h>
 #include <ddprun/mesh.h>
 
 namespace ddprun::trainer {

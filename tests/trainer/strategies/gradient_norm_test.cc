@@ -99,8 +99,8 @@ TEST(GradientNorm, IsThatFromBeforeClipping) {
 }
 
 TEST(GradientNorm, IsOverAllPartsOfAModelThatRanksShareOut) {
-  for (const ParallelDims& shape :
-       {ParallelDims{.tensor = 4}, {.tensor = 2}, {.pipeline = 4}, {.tensor = 2, .pipeline = 2}}) {
+  for (const MeshSizes& shape :
+       {MeshSizes{.tensor = 4}, {.tensor = 2}, {.pipeline = 4}, {.tensor = 2, .pipeline = 2}}) {
     WithGroup(4, [&](const auto& group, int) {
       const Mesh mesh = MakeMesh(group, shape);
       const at::Tensor own = at::full({5000}, 1.0 + mesh.tensor.rank + 4 * mesh.pipeline.rank);
