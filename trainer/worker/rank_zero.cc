@@ -44,8 +44,8 @@ RunHeader HeaderOf(const Job& job,
   header.run_name = folder.name;
   header.config_hash = folder.config_hash;
   header.world_size = rank.world_size;
-  // Nodes may have different numbers of ranks; other launchers than ddprun and torchrun, which
-  // say how many nodes there are, make them alike.
+  // ddprun and torchrun set the number of nodes, which may have different numbers of ranks. With
+  // other launchers, all nodes have equally many ranks.
   const int alike = rank.world_size / rank.local_world_size;
   header.nodes = static_cast<int>(ValueOrThrow(
       environment.GetInt("GROUP_WORLD_SIZE", alike, 1, std::numeric_limits<int>::max())));
@@ -105,8 +105,7 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
                        .page = "weights-not-saved"});
 }
 
-// Which step was the best, where that was asked for. A checkpoint has a score if no step before it
-// was better.
+// Returns a line about the best step. A checkpoint has a score if no step before it was better.
 std::string BestText(const Job& job, const RunStart& start) {
   const std::string& score = job.config.checkpoint.save_best;
   const Result<std::vector<StoredCheckpoint>> all = ListCheckpoints(start.place.folder);
@@ -121,13 +120,13 @@ std::string BestText(const Job& job, const RunStart& start) {
          QuoteForShell(best->path) + " --to=FOLDER";
 }
 
-// What rank 0 leaves behind when training has ended.
+// Saves the weights, and notes what the run leaves behind.
 void Finish(const Job& job, const RunStart& start, Trainer& trainer, const Observers& observers) {
   const RunFolder& folder = start.folder;
   if (job.config.checkpoint.save_at_end) {
     const std::string path = folder.path + "/model";
     const ModelConfig& model = job.config.model;
-    // A weights file by itself has no companions.
+    // A single weights file has no other files beside it.
     const bool folder_given = std::filesystem::is_directory(model.name_or_path);
     std::string aside;
     try {
@@ -161,8 +160,8 @@ std::string MetricsPath(const std::string& run) {
   return run + "/metrics.jsonl";
 }
 
-// With as many processes as now: with others a step may have other samples. "" where checkpoints
-// have the model alone, since no run continues from such a one.
+// Returns the command that resumes the run, with as many processes as now, because otherwise a step
+// may have other samples. Returns "" if checkpoints have the model alone.
 std::string ResumeCommand(const Job& job, const RunHeader& header, const RunFolder& folder) {
   if (job.config.checkpoint.save_only_model) return "";
   std::string command = "ddprun ";
@@ -180,7 +179,7 @@ std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
          TextOf(stop.reason());
 }
 
-// Whether the run has a checkpoint, of its own or of another run, from which the command continues.
+// Returns whether there is a checkpoint, of this run or of another, from which the command resumes.
 bool CanGoOn(const std::string& command, const RunStart& start) {
   if (command.empty()) return false;
   if (start.checkpoint) return true;
@@ -221,8 +220,7 @@ void AddFiles(const ReportConfig& config,
   }
 }
 
-// From where the trainer stands to the end of the run, and what it leaves behind. `prepare` comes
-// first: what it throws is told, too. `to_go_on`: a command.
+// Calls `prepare`, trains to the end of the run, and saves the weights. Reports all failures.
 void TrainToTheEnd(const Job& job,
                    const RunStart& start,
                    const StopRequest& stop,
@@ -232,7 +230,7 @@ void TrainToTheEnd(const Job& job,
                    const std::function<void()>& prepare) {
   try {
     prepare();
-    // A rank 0 that has taken another's place after the last step has the weights to write.
+    // A rank 0 that replaces a lost rank after the last step must still write the weights.
     const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);
     if (trainer.stopped()) {
@@ -286,8 +284,8 @@ void TrainAsRankZero(const Job& job,
                      const std::shared_ptr<FlightRecorder>& recorder,
                      const StopRequest& stop,
                      Trainer& trainer) {
-  // What is to come is said before the weights, which may take long. Only a model of the user's own
-  // has to be there to be counted.
+  // Announces the run before it builds the model, which may take long. Only a user's own model must
+  // be built before its parameters can be counted.
   std::string compute;
   if (job.shape == nullptr) compute = Build(job, environment, trainer);
   const int64_t parameters = ParameterCount(job.shape ? *job.shape : trainer.model());
@@ -314,13 +312,13 @@ void TrainAsRankZero(const Job& job,
     observers.Notify(&Observer::OnBegin, header);
   };
   try {
-    // What a run goes on from may be refused, and then nothing is changed.
+    // A run that resumes changes no file before it has accepted the checkpoint.
     if (start.folder.made && !start.checkpoint) begin();
     TrainToTheEnd(job, start, stop, to_go_on, trainer, observers, [&] {
       if (job.shape != nullptr) compute = Build(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);
       for (const std::string& line : trainer.notes().stages) log.Info(line);
-      // A checkpoint has them all.
+      // A checkpoint has all weights.
       if (!trainer.notes().fresh_parameters.empty() && !start.checkpoint) {
         log.Info(FreshText(job, trainer));
       }

@@ -27,7 +27,7 @@ StopRequest::StopRequest(const RunConfig& config, const Environment& environment
   const Result<int64_t> told =
       environment.GetInt("DDPRUN_JOB_BEGAN_NS", SteadyNs(), 0, std::numeric_limits<int64_t>::max());
   const auto began = SteadyClock::time_point(std::chrono::nanoseconds(told ? *told : SteadyNs()));
-  // Longer ones would not fit into the clock.
+  // A longer limit would not fit into the clock.
   constexpr double kNoLimit = 1e9;
   const double seconds = config.max_time.amount;
   end_ = seconds > 0 && seconds < kNoLimit
