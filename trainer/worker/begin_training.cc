@@ -98,7 +98,10 @@ Log OpenLog(const std::string& name,
   return log;
 }
 
-std::string Build(const Job& job, const Environment& environment, Trainer& trainer, bool joins) {
+std::string BuildAndTune(const Job& job,
+                         const Environment& environment,
+                         Trainer& trainer,
+                         bool joins) {
   SetUpDevices(job.config.training);
   trainer.Build(joins);
   if (!trainer.mesh().device.is_cpu()) return "";

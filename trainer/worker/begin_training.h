@@ -21,10 +21,10 @@ Log OpenLog(const std::string& name,
 
 // Builds the model, then picks the fastest matrix engine. Returns a line that names the engine; ""
 // means there was no choice. `joins` is the argument of BuildStrategy(). Throws Failure.
-std::string Build(const Job& job,
-                  const Environment& environment,
-                  Trainer& trainer,
-                  bool joins = false);
+std::string BuildAndTune(const Job& job,
+                         const Environment& environment,
+                         Trainer& trainer,
+                         bool joins = false);
 
 // A collective, after the model was built. Loads the checkpoint of rank 0's `start`, or an earlier
 // checkpoint if it is damaged; other ranks pass an empty `start`. Returns a line for each key that

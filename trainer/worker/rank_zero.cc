@@ -260,7 +260,7 @@ void GoOnAsRankZero(const Job& job,
                     const Environment& environment,
                     const StopRequest& stop,
                     Trainer& trainer) {
-  Build(job, environment, trainer, /*joins=*/true);
+  BuildAndTune(job, environment, trainer, /*joins=*/true);
   trainer.JoinAsReplacement();
   const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
                        .place = trainer.place(),
@@ -287,7 +287,7 @@ void TrainAsRankZero(const Job& job,
   // Announces the run before it builds the model, which may take long. Only a user's own model must
   // be built before its parameters can be counted.
   std::string compute;
-  if (job.shape == nullptr) compute = Build(job, environment, trainer);
+  if (job.shape == nullptr) compute = BuildAndTune(job, environment, trainer);
   const int64_t parameters = ParameterCount(job.shape ? *job.shape : trainer.model());
   RunStart start = ChooseRunStart(job.config, environment, ReportTime::Now().unix_seconds);
   RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
@@ -315,7 +315,7 @@ void TrainAsRankZero(const Job& job,
     // A run that resumes changes no file before it has accepted the checkpoint.
     if (start.folder.made && !start.checkpoint) begin();
     TrainToTheEnd(job, start, stop, to_go_on, trainer, observers, [&] {
-      if (job.shape != nullptr) compute = Build(job, environment, trainer);
+      if (job.shape != nullptr) compute = BuildAndTune(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);
       for (const std::string& line : trainer.notes().stages) log.Info(line);
       // A checkpoint has all weights.

@@ -103,7 +103,7 @@ int Train(const Job& job,
     } else if (rank.rank == 0) {
       TrainAsRankZero(job, rank, environment, recorder, stop, trainer);
     } else {
-      Build(job, environment, trainer, joins);
+      BuildAndTune(job, environment, trainer, joins);
       RunStart of_rank_zero;
       joins ? trainer.JoinAsReplacement() : void(GoOn(job, rank, of_rank_zero, trainer));
       trainer.Fit(nullptr);
