@@ -108,10 +108,10 @@ std::string BuildAndTune(const Job& job,
   return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
 }
 
-std::vector<std::string> GoOn(const Job& job,
-                              const RankInfo& rank,
-                              RunStart& start,
-                              Trainer& trainer) {
+std::vector<std::string> Resume(const Job& job,
+                                const RankInfo& rank,
+                                RunStart& start,
+                                Trainer& trainer) {
   c10d::Backend* const control = trainer.mesh().control.get();
   SharedStart shared = Share(control, start);
   const bool several_nodes = rank.local_world_size != rank.world_size;

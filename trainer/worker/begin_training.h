@@ -29,9 +29,9 @@ std::string BuildAndTune(const Job& job,
 // A collective, after the model was built. Loads the checkpoint of rank 0's `start`, or an earlier
 // checkpoint if it is damaged; other ranks pass an empty `start`. Returns a line for each key that
 // has changed. Throws Failure.
-std::vector<std::string> GoOn(const Job& job,
-                              const RankInfo& rank,
-                              RunStart& start,
-                              Trainer& trainer);
+std::vector<std::string> Resume(const Job& job,
+                                const RankInfo& rank,
+                                RunStart& start,
+                                Trainer& trainer);
 
 }  // namespace ddprun::trainer

@@ -322,7 +322,7 @@ void TrainAsRankZero(const Job& job,
       if (!trainer.notes().fresh_parameters.empty() && !start.checkpoint) {
         log.Info(FreshText(job, trainer));
       }
-      const std::vector<std::string> changes = GoOn(job, rank, start, trainer);
+      const std::vector<std::string> changes = Resume(job, rank, start, trainer);
       begin();
       for (const std::string& note : start.notes) log.Warning(note);
       for (const std::string& change : changes) log.Warning(change);

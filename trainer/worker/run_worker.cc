@@ -105,7 +105,7 @@ int Train(const Job& job,
     } else {
       BuildAndTune(job, environment, trainer, joins);
       RunStart of_rank_zero;
-      joins ? trainer.JoinAsReplacement() : void(GoOn(job, rank, of_rank_zero, trainer));
+      joins ? trainer.JoinAsReplacement() : void(Resume(job, rank, of_rank_zero, trainer));
       trainer.Fit(nullptr);
     }
   } catch (const FailureOfAllRanks& failure) {
