@@ -255,11 +255,11 @@ void TrainToTheEnd(const Job& job,
 
 }  // namespace
 
-void GoOnAsRankZero(const Job& job,
-                    const RankInfo& rank,
-                    const Environment& environment,
-                    const StopRequest& stop,
-                    Trainer& trainer) {
+void ReplaceRankZero(const Job& job,
+                     const RankInfo& rank,
+                     const Environment& environment,
+                     const StopRequest& stop,
+                     Trainer& trainer) {
   BuildAndTune(job, environment, trainer, /*joins=*/true);
   trainer.JoinAsReplacement();
   const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),

@@ -19,10 +19,10 @@ void TrainAsRankZero(const Job& job,
                      const StopRequest& stop,
                      Trainer& trainer);
 // Trains in place of a lost rank 0 and continues its run folder. Throws Failure.
-void GoOnAsRankZero(const Job& job,
-                    const RankInfo& rank,
-                    const Environment& environment,
-                    const StopRequest& stop,
-                    Trainer& trainer);
+void ReplaceRankZero(const Job& job,
+                     const RankInfo& rank,
+                     const Environment& environment,
+                     const StopRequest& stop,
+                     Trainer& trainer);
 
 }  // namespace ddprun::trainer
