@@ -187,11 +187,11 @@ bool CanGoOn(const std::string& command, const RunStart& start) {
   return stored && !stored->empty();
 }
 
-void AddGoOnNote(const RunStart& start,
-                 const Environment& environment,
-                 int local_rank,
-                 const std::string& command,
-                 Observers& observers) {
+void AddResumeNote(const RunStart& start,
+                   const Environment& environment,
+                   int local_rank,
+                   const std::string& command,
+                   Observers& observers) {
   if (command.empty()) return;
   observers.Add(std::make_unique<ResumeNote>(command, CanGoOn(command, start),
                                              [environment, local_rank](std::string_view left) {
@@ -272,7 +272,7 @@ void ReplaceRankZero(const Job& job,
   const int64_t parameters = ParameterCount(trainer.model());
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
   const std::string to_go_on = ResumeCommand(job, header, start.folder);
-  AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
+  AddResumeNote(start, environment, rank.local_rank, to_go_on, observers);
   observers.Notify(&Observer::OnBegin, header);
   TrainToTheEnd(job, start, stop, to_go_on, trainer, observers,
                 [&] { trainer.ReportMissed(told, observers); });
@@ -308,7 +308,7 @@ void TrainAsRankZero(const Job& job,
     BeginRun(start, job.config, environment);
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
     AddFiles(job.config.report, start, terminal, observers);
-    AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
+    AddResumeNote(start, environment, rank.local_rank, to_go_on, observers);
     observers.Notify(&Observer::OnBegin, header);
   };
   try {
