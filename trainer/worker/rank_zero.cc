@@ -180,7 +180,7 @@ std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
 }
 
 // Returns whether there is a checkpoint, of this run or of another, from which the command resumes.
-bool CanGoOn(const std::string& command, const RunStart& start) {
+bool CanResume(const std::string& command, const RunStart& start) {
   if (command.empty()) return false;
   if (start.checkpoint) return true;
   const auto stored = ListCheckpoints(start.place.folder);
@@ -193,7 +193,7 @@ void AddResumeNote(const RunStart& start,
                    const std::string& command,
                    Observers& observers) {
   if (command.empty()) return;
-  observers.Add(std::make_unique<ResumeNote>(command, CanGoOn(command, start),
+  observers.Add(std::make_unique<ResumeNote>(command, CanResume(command, start),
                                              [environment, local_rank](std::string_view left) {
                                                NoteResumeCommand(environment, local_rank, left);
                                              }));
@@ -234,7 +234,7 @@ void TrainToTheEnd(const Job& job,
     const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);
     if (trainer.stopped()) {
-      observers.Note(StoppedText(trainer, stop) + (CanGoOn(to_go_on, start)
+      observers.Note(StoppedText(trainer, stop) + (CanResume(to_go_on, start)
                                                        ? "; to go on: " + to_go_on
                                                        : "; it has no checkpoint to go on from"));
     }
@@ -245,7 +245,7 @@ void TrainToTheEnd(const Job& job,
     }
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
-    if (start.begun && CanGoOn(to_go_on, start)) observers.Note("to go on: " + to_go_on);
+    if (start.begun && CanResume(to_go_on, start)) observers.Note("to go on: " + to_go_on);
     observers.Notify(&Observer::OnEnd, end);
     throw;
   }
