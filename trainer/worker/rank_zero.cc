@@ -224,7 +224,7 @@ void AddFiles(const ReportConfig& config,
 void TrainToTheEnd(const Job& job,
                    const RunStart& start,
                    const StopRequest& stop,
-                   const std::string& to_go_on,
+                   const std::string& resume_command,
                    Trainer& trainer,
                    const Observers& observers,
                    const std::function<void()>& prepare) {
@@ -234,8 +234,8 @@ void TrainToTheEnd(const Job& job,
     const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);
     if (trainer.stopped()) {
-      observers.Note(StoppedText(trainer, stop) + (CanResume(to_go_on, start)
-                                                       ? "; to go on: " + to_go_on
+      observers.Note(StoppedText(trainer, stop) + (CanResume(resume_command, start)
+                                                       ? "; to go on: " + resume_command
                                                        : "; it has no checkpoint to go on from"));
     }
     if (done) observers.Note("nothing to do: the run has done all of its steps");
@@ -245,7 +245,8 @@ void TrainToTheEnd(const Job& job,
     }
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
-    if (start.begun && CanResume(to_go_on, start)) observers.Note("to go on: " + to_go_on);
+    if (start.begun && CanResume(resume_command, start))
+      observers.Note("to go on: " + resume_command);
     observers.Notify(&Observer::OnEnd, end);
     throw;
   }
@@ -271,10 +272,10 @@ void ReplaceRankZero(const Job& job,
   AddFiles(job.config.report, start, terminal, observers, /*continues_file=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
-  const std::string to_go_on = ResumeCommand(job, header, start.folder);
-  AddResumeNote(start, environment, rank.local_rank, to_go_on, observers);
+  const std::string resume_command = ResumeCommand(job, header, start.folder);
+  AddResumeNote(start, environment, rank.local_rank, resume_command, observers);
   observers.Notify(&Observer::OnBegin, header);
-  TrainToTheEnd(job, start, stop, to_go_on, trainer, observers,
+  TrainToTheEnd(job, start, stop, resume_command, trainer, observers,
                 [&] { trainer.ReportMissed(told, observers); });
 }
 
@@ -302,19 +303,19 @@ void TrainAsRankZero(const Job& job,
   const std::string unlike = UnlikePyTorch(job.config);
   if (!unlike.empty() && !start.checkpoint) log.Info(unlike);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
-  const std::string to_go_on = ResumeCommand(job, header, start.folder);
+  const std::string resume_command = ResumeCommand(job, header, start.folder);
   const auto begin = [&] {
     if (start.begun) return;
     BeginRun(start, job.config, environment);
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
     AddFiles(job.config.report, start, terminal, observers);
-    AddResumeNote(start, environment, rank.local_rank, to_go_on, observers);
+    AddResumeNote(start, environment, rank.local_rank, resume_command, observers);
     observers.Notify(&Observer::OnBegin, header);
   };
   try {
     // A run that resumes changes no file before it has accepted the checkpoint.
     if (start.folder.made && !start.checkpoint) begin();
-    TrainToTheEnd(job, start, stop, to_go_on, trainer, observers, [&] {
+    TrainToTheEnd(job, start, stop, resume_command, trainer, observers, [&] {
       if (job.shape != nullptr) compute = BuildAndTune(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);
       for (const std::string& line : trainer.notes().stages) log.Info(line);
