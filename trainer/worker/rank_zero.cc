@@ -204,16 +204,17 @@ Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Obser
       .bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = MetricsPath(folder.path)}));
 }
 
-// From here on the run's files are written. `goes_on` is the argument of MetricsFile.
+// From here on the run's files are written. `continues_file` is the argument of MetricsFile.
 void AddFiles(const ReportConfig& config,
               const RunStart& start,
               Observer& terminal,
               Observers& observers,
-              bool goes_on = false) {
+              bool continues_file = false) {
   const RunFolder& folder = start.folder;
   const std::string metrics = MetricsPath(folder.path);
-  observers.Add(std::make_unique<TimeLedger>(metrics, terminal, goes_on, start.idle_seconds));
-  observers.Add(std::make_unique<MetricsFile>(metrics, terminal, goes_on));
+  observers.Add(
+      std::make_unique<TimeLedger>(metrics, terminal, continues_file, start.idle_seconds));
+  observers.Add(std::make_unique<MetricsFile>(metrics, terminal, continues_file));
   if (config.state_hashes) {
     const std::string path = folder.path + "/" + kStateHashesName;
     observers.Add(std::make_unique<StateHashFile>(path, terminal));
