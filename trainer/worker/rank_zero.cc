@@ -267,7 +267,7 @@ void ReplaceRankZero(const Job& job,
   const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
                        .place = trainer.place(),
                        .begun = true};
-  const WrittenSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
+  const WrittenSteps written = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
   Observers observers;
   Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
   AddFiles(job.config.report, start, terminal, observers, /*continues_file=*/true);
@@ -277,7 +277,7 @@ void ReplaceRankZero(const Job& job,
   AddResumeNote(start, environment, rank.local_rank, resume_command, observers);
   observers.Notify(&Observer::OnBegin, header);
   TrainToTheEnd(job, start, stop, resume_command, trainer, observers,
-                [&] { trainer.ReportMissed(told, observers); });
+                [&] { trainer.ReportMissed(written, observers); });
 }
 
 void TrainAsRankZero(const Job& job,
