@@ -105,10 +105,10 @@ class Chooser {
   RunStart Choose() const {
     if (config_.run.resume == "never") return {};
     const std::string own = ValueOrThrow(FindRunFolder(config_, jobs_.restarted));
-    if (!own.empty()) return TakeUp(own);
+    if (!own.empty()) return ContinueRun(own);
     if (ResumesPath(config_)) return FromPath(config_.run.resume);
     const std::string named = config_.run.resume == "auto" ? NewestOfName() : "";
-    return named.empty() ? RunStart() : TakeUp(named);
+    return named.empty() ? RunStart() : ContinueRun(named);
   }
 
  private:
@@ -130,7 +130,7 @@ class Chooser {
     return newest;
   }
 
-  RunStart TakeUp(const std::string& path, const std::string& wanted = "") const {
+  RunStart ContinueRun(const std::string& path, const std::string& wanted = "") const {
     RunStart start{.folder = ValueOrThrow(OpenRunFolder(path, config_)), .wanted = wanted};
     TakeNewest(INT64_MAX, start);
     return start;
@@ -140,7 +140,7 @@ class Chooser {
   // checkpoint is lost.
   RunStart FromPath(const std::string& path) const {
     if (!fs::exists(path)) throw NoCheckpoint(path, "There is no such folder.");
-    if (fs::exists(path + "/" + kResolvedConfig)) return TakeUp(path, path);
+    if (fs::exists(path + "/" + kResolvedConfig)) return ContinueRun(path, path);
     return {.checkpoint = ValueOrThrow(Checkpoint::Open(path, Verify::kSizes)), .wanted = path};
   }
 
