@@ -90,7 +90,8 @@ bool StepGraph::Takes(const Batch& batch, double total_predictions, int64_t step
   // Either all ranks launch a collective with their graphs, or all ranks queue it.
   if (AllRanks(mesh_, same && accepted && batch.predictions > 0)) return true;
   if (!std::exchange(said_other_form_, true)) {
-    Say("not used where the shape, padding or predictions of a batch are others than before, as "
+    LogOnRankZero(
+        "not used where the shape, padding or predictions of a batch are others than before, as "
         "in step " +
         std::to_string(step));
   }
@@ -108,7 +109,7 @@ std::optional<StepGraph::Results> StepGraph::Launch(const Batch& batch,
     learning_rate_ = at::empty({}, batch.inputs.options().dtype(at::kDouble));
     const bool recorded = Record(step);
     if (!AllRanks(mesh_, recorded)) {
-      if (recorded) Say("not used: a step cannot be recorded on another rank");
+      if (recorded) LogOnRankZero("not used: a step cannot be recorded on another rank");
       given_up_ = true;
       results_.reset();
       graph_.reset();
@@ -140,14 +141,14 @@ bool StepGraph::Record(const Step& step) {
   } catch (...) {
     std::string why = ExceptionText();
     std::ranges::replace(why, '\n', ' ');
-    Say("not used: a step cannot be recorded: " + why);
+    LogOnRankZero("not used: a step cannot be recorded: " + why);
     graph_.reset();  // ends the capture before this rank waits for others
     return false;
   }
   return true;
 }
 
-void StepGraph::Say(const std::string& text) const {
+void StepGraph::LogOnRankZero(const std::string& text) const {
   if (mesh_.world.rank == 0) log_.Info("CUDA graph: " + text);
 }
 

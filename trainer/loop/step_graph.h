@@ -51,7 +51,7 @@ class StepGraph {
 
   static bool Same(const Form& a, const Form& b);
   bool Record(const Step& step);
-  void Say(const std::string& text) const;
+  void LogOnRankZero(const std::string& text) const;
 
   const int64_t classes_;
   const Mesh mesh_;
