@@ -89,7 +89,7 @@ bool StepGraph::Takes(const Batch& batch, double total_predictions, int64_t step
   const bool accepted = batch.on_host.largest_target.value_or(0) < classes_;
   // Either all ranks launch a collective with their graphs, or all ranks queue it.
   if (AllRanks(mesh_, same && accepted && batch.predictions > 0)) return true;
-  if (!std::exchange(said_other_form_, true)) {
+  if (!std::exchange(logged_other_form_, true)) {
     LogOnRankZero(
         "not used where the shape, padding or predictions of a batch are others than before, as "
         "in step " +

@@ -60,7 +60,7 @@ class StepGraph {
   int64_t steps_ = 0;         // that Takes() has seen
   std::optional<Form> form_;  // of the recorded step; before recording, of the last step
   bool given_up_ = false;
-  bool said_other_form_ = false;
+  bool logged_other_form_ = false;
   std::vector<at::Tensor> host_copies_;
   at::Tensor learning_rate_;  // float64
   at::Tensor results_;        // float64: loss, norm
