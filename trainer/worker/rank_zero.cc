@@ -204,7 +204,7 @@ Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Obser
       .bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = MetricsPath(folder.path)}));
 }
 
-// From here on the run's files are written. `continues_file` is the argument of MetricsFile.
+// Adds the observers that write the run's files. `continues_file` is the argument of MetricsFile.
 void AddFiles(const ReportConfig& config,
               const RunStart& start,
               Observer& terminal,
