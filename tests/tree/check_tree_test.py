@@ -185,7 +185,7 @@ class CheckTree(unittest.TestCase):
             self.assertEqual([("launcher/a.cc", "word")], self.findings({"launcher/a.cc": text}))
         self.assertEqual([], self.findings({
             "launcher/a.cc": 'f("// likewise");\ng(R"(\n// any more)");\n// As often, many more.\n',
-            "trainer/loop/a.cc": "// whoever\n", "tests/a.cc": "// whoever\n"}))
+            "tests/a.cc": "// whoever\n"}))
 
     def test_an_exception_silences_its_rule_and_must_be_needed(self):
         exceptions = {("base/a.h", "file length"): "a table"}

@@ -23,9 +23,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Measured: blocks that the allocator keeps though nothing at the moment fits them.
+// Measured: the allocator keeps blocks of memory although nothing fits them at the moment.
 constexpr double kKeptBlocks = 1.4;
-// The same where gradients come to lie between blocks that are computed twice.
+// Measured with gradient checkpointing, where gradients lie between blocks that are computed twice.
 constexpr double kKeptWhenRecomputing = 2.0;
 constexpr int64_t kTextsLookedAt = 64;
 
@@ -35,7 +35,7 @@ struct Lengths {
   int64_t longest = 0;
 };
 
-// Of texts spread evenly over the data.
+// Measures some texts, spread evenly over the data.
 Lengths LookAtTexts(const Dataset& data) {
   const int64_t count = std::min(kTextsLookedAt, data.size());
   Lengths lengths;
@@ -57,7 +57,7 @@ double StateCopies(const OptimizerConfig& optimizer) {
   return 2;
 }
 
-// Bytes of one sample's inputs and targets.
+// Returns the bytes of one sample's inputs and targets.
 double SampleBytes(const Job& job) {
   const DataShape shape = job.train->shape();
   if (shape.input.empty())
@@ -68,8 +68,8 @@ double SampleBytes(const Job& job) {
   return (product(shape.input) + product(shape.target)) * sizeof(float);
 }
 
-// Where gradients are summed of which a rank keeps a part: two buckets are on their way while the
-// gradients for the next one come, each in memory of its own.
+// Returns the bytes of buckets if a rank keeps a part of the gradients: two buckets are being
+// summed while backward fills a third, each in its own memory.
 double BucketBytes(const Job& job, Replicas replicas, const ModelPart& part) {
   if (replicas == Replicas::kShardParameters) return std::max(2 * part.block, part.outside);
   const double cap = job.config.strategy.bucket_cap_mb.number * (1 << 20);
@@ -87,7 +87,7 @@ std::string PartsOnHost(const MemoryEstimate& estimate) {
          Sized("activations", estimate.activations + estimate.batches);
 }
 
-// What to lower, by what takes the most.
+// Returns a hint about what to lower: it depends on what takes the most.
 std::string WhatToLower(const Job& job, const MemoryEstimate& estimate) {
   if (!estimate.on_device && estimate.with_batch > estimate.total() / 2) {
     const ModelType type = job.config.model.type;
@@ -103,9 +103,9 @@ std::string WhatToLower(const Job& job, const MemoryEstimate& estimate) {
                                  : ", or\nstart fewer ranks (--nproc_per_node).");
 }
 
-// On the disk of a folder that may not be there yet.
+// The free space for a folder that may not exist yet.
 struct Room {
-  std::string folder;  // the part of it that exists
+  std::string folder;  // the part of its path that exists
   double free = std::numeric_limits<double>::infinity();
 
   std::string Text() const {
@@ -139,7 +139,7 @@ BatchSize LargestBatch(const Job& job) {
   if (job.config.data.format != DataFormat::kTextClassification) return batch;
   const Lengths lengths = LookAtTexts(*job.train);
   batch.length = lengths.longest;
-  // Of many batches the largest is some three deviations above the mean; of sorted ones, full.
+  // The largest of many batches is about 3 deviations above the mean; a sorted batch is full.
   const double largest = job.config.data.length_grouped
                              ? samples * static_cast<double>(batch.length)
                              : samples * lengths.mean + 3 * std::sqrt(samples) * lengths.deviation;
@@ -149,8 +149,8 @@ BatchSize LargestBatch(const Job& job) {
 
 namespace {
 
-// What a rank has of parameters, gradients and optimizer, and of their copy. `gathers`: the other
-// ranks' parameters, as they are on other machines.
+// Returns a rank's parameters, gradients, optimizer state and their copy. `gathers` means that the
+// rank gathers other ranks' parameters, because they are on other machines.
 MemoryEstimate StateOf(const Job& job,
                        const ParallelDims& dims,
                        const ModelPart& part,
@@ -158,7 +158,7 @@ MemoryEstimate StateOf(const Job& job,
   const double model = part.parameters;
   const double moments = model * StateCopies(job.config.optimizer);
   const bool compresses = job.config.strategy.comm_hook == CommHookType::kPowerSgd;
-  const double lost = compresses && dims.replicas != Replicas::kNone ? model : 0;  // in compressing
+  const double lost = compresses && dims.replicas != Replicas::kNone ? model : 0;  // error feedback
   const double own = dims.shares_state() ? 1.0 / dims.shard : 1;
   const double own_parameters = dims.replicas == Replicas::kShardParameters ? own : 1;
   const double own_gradients = dims.replicas >= Replicas::kShardGradients ? own : 1;
@@ -167,19 +167,19 @@ MemoryEstimate StateOf(const Job& job,
   estimate.parameters = model * own_parameters;
   estimate.gradients = model * own_gradients;
   estimate.optimizer = moments * own + lost;
-  // A block is used while the next one comes.
+  // A rank uses a block while it gathers the next block.
   if (own_parameters < 1 && gathers) estimate.parameters += 2 * part.block + part.outside;
   if (own_gradients < 1) estimate.gradients += BucketBytes(job, dims.replicas, part);
   const CheckpointConfig& checkpoint = job.config.checkpoint;
   if (checkpoint.save_steps.amount > 0 || !checkpoint.save_best.empty()) {
-    // The ranks share out what all of them have.
+    // Ranks divide the copy of state that all of them have.
     const double of_optimizer = checkpoint.save_only_model ? 0 : moments / dims.data + lost;
     estimate.checkpoint = model / dims.data + of_optimizer;
   }
   return estimate;
 }
 
-// Of its activations; gradients of `buckets` lie in memory that is there already.
+// Adds the activations. `in_buckets` means that gradients have memory before backward.
 void AddActivations(const Job& job,
                     const ModelPart& part,
                     bool in_buckets,
@@ -189,7 +189,7 @@ void AddActivations(const Job& job,
   double saved = 0;
   for (const StageMemory& stage : *part.stages) saved += kept * stage.saved;
   estimate.activations = kept * PeakBytes(*part.stages, in_buckets) + (part.in_flight - 1) * saved;
-  // Elsewhere the gradients grow while the activations go, and are in the sum.
+  // Otherwise gradients grow while activations are freed, and PeakBytes() includes them.
   if (!in_buckets) estimate.activations = std::max(0.0, estimate.activations - part.parameters);
   estimate.with_batch += part.in_flight * saved;
 }
@@ -199,7 +199,7 @@ MemoryEstimate EstimateStage(const Job& job, const ParallelDims& dims, int on_ma
   MemoryEstimate estimate =
       StateOf(job, dims, part, !ShardsAreOnOneMachine(dims.shard, on_machine));
   const RankRange own = LogicalRanksOf(job.config, 0, dims.data).own;
-  // With sums of virtual ranks: of two, four, ... of them.
+  // Virtual ranks also need sums of two, four, ... virtual ranks.
   estimate.gradients *= static_cast<double>(std::bit_width(static_cast<uint64_t>(own.size())));
   const int64_t micro_batches = job.config.training.gradient_accumulation_steps * own.size();
   estimate.complete = part.stages.has_value();

@@ -1,4 +1,4 @@
-// How much memory training will take, from the config alone: said before ranks start.
+// Estimates from the config alone, before ranks start, how much memory training will take.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace ddprun::trainer {
 // The need of memory may differ from its estimate by this share.
 inline constexpr double kEstimateTolerance = 0.2;
 
-// Bytes of one rank.
+// The memory of one rank, in bytes.
 struct MemoryEstimate {
-  // Measured: of a rank without a model, with its part of what the ranks share.
+  // Measured for a rank without a model, with its part of the memory that ranks share.
   double worker = 30 << 20;
   double parameters = 0;
   double gradients = 0;
@@ -23,10 +23,10 @@ struct MemoryEstimate {
   double checkpoint = 0;   // the copy that a save takes and keeps, on the host
   double activations = 0;  // of the largest micro-batch, beside the gradients
   double batches = 0;      // loaded ahead
-  double with_batch = 0;   // of the last two, what is less with a smaller batch
-  // False: only the model's own code knows what it takes besides (plugins, TorchScript).
+  double with_batch = 0;   // the part of activations and batches that depends on the batch size
+  // False if only the model's own code (plugins, TorchScript) knows its activations.
   bool complete = true;
-  bool on_device = false;  // what is not in host()
+  bool on_device = false;  // all but `worker`, `checkpoint` and `batches` is on a device
 
   double total() const { return host() + (on_device ? computing() : 0); }
   double host() const { return worker + checkpoint + batches + (on_device ? 0 : computing()); }
@@ -35,31 +35,31 @@ struct MemoryEstimate {
   double computing() const { return parameters + gradients + optimizer + activations; }
 };
 
-// Of what the config makes a micro-batch at most; of texts by looking at some of them.
+// Returns the largest micro-batch that the config allows. For texts, looks at some of them.
 BatchSize LargestBatch(const Job& job);
 
-// For a world of so many ranks, so many of them on each machine (0: all), of a rank in each stage
-// of the pipeline, if there is one. Throws the Failure of ResolveDims.
+// Returns the estimate of a rank in each stage of the pipeline; without a pipeline, one estimate.
+// `on_machine` is the number of ranks per machine; 0: all. Throws the Failure of ResolveDims().
 std::vector<MemoryEstimate> EstimateStages(const Job& job, int world_size, int on_machine = 0);
-// Of the rank that needs most.
+// Returns the estimate of the rank that needs most.
 MemoryEstimate EstimateMemory(const Job& job, int world_size, int on_machine = 0);
-// In the host's memory, of the ranks on this rank's machine together.
+// Returns the host memory of all ranks on this rank's machine.
 double MemoryOfNode(const Job& job, const RankInfo& rank);
 
-// "1.2 GB a rank", or "at least ..." where it is not complete.
+// Returns "1.2 GB a rank", or "at least ..." if the estimate is not complete.
 std::string MemoryText(const MemoryEstimate& estimate);
 
-// Throws Failure when the ranks of this node surely need more than the machine, or this process's
-// cgroup, has.
+// Throws Failure if the ranks of this node surely need more memory than the machine, or this
+// process's cgroup, has.
 void CheckMemory(const Job& job, const RankInfo& rank);
 
-// Throws Failure when the disk of the run's folder has no room for the weights.
+// Throws Failure if the disk of the run's folder has no room for the weights.
 void CheckDisk(const Job& job);
 
-// Whether the checkpoints that are there at a time may need more than their disk has left; "": no.
+// Returns a warning if the checkpoints of one time may need more than their disk has left, or "".
 std::string DiskWarning(const Job& job);
 
-// Both checks, the disk where the weights are saved: for rank 0.
+// Calls CheckMemory(), and on rank 0 CheckDisk().
 void CheckNeeds(const Job& job, const RankInfo& rank);
 
 }  // namespace ddprun::trainer

@@ -23,12 +23,12 @@ struct Job {
   std::shared_ptr<const Model> shape;  // MakeModelShape(model)
   BatchSize largest_batch;             // LargestBatch(job)
   std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> validation;   // nullptr when there is none
+  std::unique_ptr<Dataset> validation;   // nullptr if there is none
   std::vector<std::string> data_notes;   // what was left out of the training data; lines
   std::vector<std::string> model_notes;  // what the model will not do; lines
-  // To be saved beside the weights: how the files became inputs. Text by name.
+  // Files to save beside the weights: their texts, by name. They say how data became inputs.
   std::map<std::string, std::string> model_files;
-  // Of each training sample; only for batches of similar lengths (data.length_grouped).
+  // The length of each training sample, if batches have similar lengths (data.length_grouped).
   std::vector<int64_t> train_lengths;
   // Data sets that `train` and `validation` are parts of.
   std::vector<std::unique_ptr<Dataset>> wholes;

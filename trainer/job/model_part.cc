@@ -36,7 +36,7 @@ double ParametersOf(const Stages& stages) {
                          [](double sum, const StageMemory& one) { return sum + one.gradients; });
 }
 
-// What each costs to compute, about: an embedding looks things up.
+// Returns about what each stage costs to compute. An embedding costs nothing: it only looks up.
 std::vector<double> CostsOf(const Job& job, const Stages& all) {
   std::vector<double> costs;
   for (const StageMemory& stage : all) costs.push_back(stage.gradients);
@@ -48,13 +48,13 @@ bool BeginsBlock(const StageMemory& stage) {
   return stage.input > 0 && !stage.continues_block;
 }
 
-// strategy.layers_per_stage in entries of `all`, which has several for a block and none for norms.
-// Empty where they do not tell.
+// Converts strategy.layers_per_stage to numbers of entries of `all`, which has several entries for
+// a block and none for norms. Returns {} if the key does not fit.
 Counts GivenCounts(Counts given, const Stages& all) {
   const int64_t sum = std::accumulate(given.begin(), given.end(), int64_t{0});
   const int64_t blocks = std::ranges::count_if(all, &BeginsBlock);
   if (given.empty() || blocks == 0) return std::cmp_equal(sum, all.size()) ? given : Counts();
-  if (sum > blocks) {  // with the embedding before them, and what is behind them
+  if (sum > blocks) {  // the key also counts the embedding and the parts behind the blocks
     given.front() -= 1;
     given.back() -= sum - blocks - 1;
   }
@@ -71,7 +71,7 @@ Counts GivenCounts(Counts given, const Stages& all) {
   return counts;
 }
 
-// Those of one stage of the pipeline.
+// Returns the entries of one stage of the pipeline.
 Stages StagesOfPart(const Job& job, const Stages& all, int pipeline_stages, int pipeline_stage) {
   if (std::cmp_less(all.size(), pipeline_stages)) return all;
   Counts counts = GivenCounts(job.config.strategy.layers_per_stage, all);
@@ -96,9 +96,9 @@ ModelPart PartOf(const Job& job, const ParallelDims& dims, int pipeline_stage) {
   part.stages = StagesOf(job, batch);
   part.largest = part.outside = part.parameters;
   if (!part.stages) return part;
-  // Norms, biases and positions: no stage lists them.
+  // No stage lists norms, biases and positions.
   const double unlisted = std::max(0.0, part.parameters - ParametersOf(*part.stages));
-  // One process has all stages, and about what they keep of a whole batch.
+  // One process has all stages, which keep about as much as for a whole batch.
   const int64_t split = dims.pipeline == 1 ? 1 : SplitOfMicroBatch(job, dims);
   batch.samples = (batch.samples + split - 1) / split;
   batch.tokens /= static_cast<double>(split);

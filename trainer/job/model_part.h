@@ -1,5 +1,4 @@
-// Which part of the model one rank computes with, slices of layers, some of the stages, or all.
-// Pure.
+// Sizes of the part of the model that one rank has: slices of layers, some stages, or all. Pure.
 #pragma once
 
 #include <optional>
@@ -17,22 +16,22 @@ struct ModelPart {
   double block = 0;       // of one block's parameters, the largest
   double outside = 0;     // of parameters that belong to no block
   double shared = 0;      // of parameters that another pipeline stage has too
-  // Of one micro-batch; nullopt where only the model's own code knows.
+  // The memory of one micro-batch; nullopt if only the model's own code knows it.
   std::optional<std::vector<StageMemory>> stages = {};
-  // Micro-batches that are between their forward and their backward at the same time, at most.
+  // The largest number of micro-batches that are between forward and backward at the same time.
   double in_flight = 1;
 };
 
-// Whether ranks that share out one replica's state see each other's memory: no rank of them has a
-// copy of what another one keeps. `on_machine`: ranks of each machine; 0: all.
+// Returns whether the ranks that divide one replica's state read each other's memory, so that they
+// need no copies. `on_machine` is the number of ranks per machine; 0: all.
 inline bool ShardsAreOnOneMachine(int shards, int on_machine) {
   return on_machine == 0 || on_machine % shards == 0;
 }
 
-// Into how many a pipeline splits each micro-batch of accumulation; 1 without one.
+// Returns into how many parts a pipeline splits each micro-batch; 1 without a pipeline.
 int64_t SplitOfMicroBatch(const Job& job, const ParallelDims& dims);
 
-// Of a rank in that stage of the pipeline, 0 for the first.
+// Returns the part of a rank in a stage of the pipeline; the first stage is 0.
 ModelPart PartOf(const Job& job, const ParallelDims& dims, int pipeline_stage);
 
 }  // namespace ddprun::trainer

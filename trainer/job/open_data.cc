@@ -25,8 +25,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Tokenizes once for all ranks of the node. The ids lie in a file without a name, which the ranks
-// map: they cost no memory that the system could not take back, and go with the last rank.
+// Tokenizes once for all ranks of the node. Ranks map the ids from a file without a name, so that
+// the system can take their memory back. The file ends with the last rank.
 std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
                                        const std::vector<std::string>& files) {
   const auto tokenizer = LoadTokenizer(data.tokenizer);
@@ -57,7 +57,7 @@ std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
                                                             .notes = std::move(notes)});
 }
 
-// Those of the model that training begins with, if need be, so that its outputs keep their meaning.
+// Returns the data's labels, or else the given model's, so that its outputs keep their meaning.
 std::vector<std::string> LabelsOf(const Job& job, const Dataset* training) {
   if (training != nullptr) return training->shape().labels;
   const auto* bert = std::get_if<BertOptions>(&job.model);
@@ -81,7 +81,7 @@ std::unique_ptr<Dataset> OpenPairs(const Job& job,
       LoadTokenizer(folder));
 }
 
-// `takes`: of CsvDatasetOptions.
+// `takes` is CsvDatasetOptions::takes.
 std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                                    const std::vector<std::string>& files,
                                    const Dataset* training,
@@ -131,20 +131,20 @@ IdxClasses IdxClassesOf(const DataConfig& data, const Dataset* training) {
   return {shape.classes, std::move(shape.labels)};
 }
 
-// Ids that the model has no embedding for are found when they are read; of other models that is
-// not known. Tokenizers have their vocabulary to compare instead.
+// Returns the model's number of embeddings, so that the data set finds larger ids; 0 means unknown.
+// If there is a tokenizer, its vocabulary is compared instead.
 int64_t VocabularyOf(const Job& job) {
   const TransformerOptions* model = TransformerIn(job.model);
   return model == nullptr ? 0 : model->vocab_size;
 }
 
-// `training`: what the validation data must agree with; nullptr for the training data itself.
+// `training` is the data with which validation data must agree; nullptr for the training data.
 std::unique_ptr<Dataset> OpenFiles(const Job& job,
                                    const std::vector<std::string>& patterns,
                                    const Dataset* training) {
   const Config& config = job.config;
   const DataConfig& data = config.data;
-  // Folders of images are looked through by their data set.
+  // ImageFolder itself lists the files of its folders.
   const bool folders = data.format == DataFormat::kImageFolder;
   const std::vector<std::string> files = folders ? patterns : ExpandFiles(patterns);
   switch (data.format) {
@@ -197,13 +197,12 @@ void CheckSameShape(const std::string& files, const DataShape& train, const Data
                       "the images of folders to one size.");
 }
 
-// At equal distances: files are often sorted by class.
+// Sets samples aside at equal distances, because files are often sorted by class.
 bool IsSetAside(int64_t sample, int64_t count, int64_t size) {
   return (sample + 1) * count / size > sample * count / size;
 }
 
-// Read once more for each part: what is measured of the training rows, and which categories there
-// are, no other row has a say in.
+// Reads the files again for each part, so that only training rows decide measures and categories.
 void SetRowsAside(const DataConfig& data, int64_t size, int64_t count, Job& job) {
   const std::vector<std::string> files = ExpandFiles(data.train_files);
   job.train =
@@ -212,7 +211,7 @@ void SetRowsAside(const DataConfig& data, int64_t size, int64_t count, Job& job)
                              [=](int64_t row) { return IsSetAside(row, count, size); });
 }
 
-// Text is cut at one place, so that no sentence is in both parts.
+// Divides the data. Text is cut at one place, so that no sentence is in both parts.
 void SetAside(std::unique_ptr<Dataset> whole, int64_t count, Job& job) {
   const int64_t size = whole->size();
   if (whole->tokens_per_sample() > 0) {

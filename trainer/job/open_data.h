@@ -1,4 +1,4 @@
-// From the section "data" of a config to the data sets of a job.
+// Opens the data sets that the section "data" of a config describes.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,10 @@
 
 namespace ddprun::trainer {
 
-// Does one part of opening a job and says whether it went well. OpenJob's lets a Failure pass.
+// Opens one part of a job and returns whether it succeeded. OpenJob()'s lets a Failure pass.
 using Attempt = std::function<bool(const std::function<void()>& part)>;
 
-// Fills job.train, job.validation and what belongs to them.
+// Fills job.train, job.validation and the members that belong to them.
 void OpenData(Job& job, const Attempt& attempt);
 
 }  // namespace ddprun::trainer

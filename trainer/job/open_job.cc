@@ -14,7 +14,7 @@ namespace ddprun::trainer {
 void OpenParts(Job& job, const Attempt& attempt) {
   const bool has_model = attempt([&job] {
     job.model = OpenModel(job.config);
-    // Once for all ranks, which are forked later.
+    // Loads the model's code once for all ranks, which are forked later.
     const ModelType type = job.config.model.type;
     const std::string& path = job.config.model.path;
     if (type == ModelType::kPlugin) LoadPlugin(path).RequireModel();
@@ -42,7 +42,7 @@ Job OpenJob(const std::string& config_path,
   Job job;
   job.config_path = config_path;
   job.config = ValueOrThrow(ReadConfig(config_path, overrides, environment));
-  // First of all that has to do with LibTorch's random numbers or gradients (OpenCudaModule).
+  // Must come before any use of LibTorch's random numbers or gradients (OpenCudaModule).
   const bool named = !job.config.strategy.devices.empty();
   job.device = ChooseDevice(DeviceAskedFor(job.config), environment,
                             named ? "strategy.devices" : "run.device");

@@ -11,11 +11,11 @@
 namespace ddprun::trainer {
 
 // Opens the model and the data that job.config names, and compares them with each other and with
-// the weights: the parts that do not need one that has failed.
+// the weights. Leaves out parts that need a failed part.
 void OpenParts(Job& job, const Attempt& attempt);
 
-// Reads the config, opens the module of its device, and its data. `overrides`: "section.key=value",
-// as after --set. Throws Failure.
+// Reads the config, opens the module of its device, and calls OpenParts(). `overrides` are
+// "section.key=value", as after --set. Throws Failure.
 Job OpenJob(const std::string& config_path,
             const std::vector<std::string>& overrides,
             const Environment& environment);

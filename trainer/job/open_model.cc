@@ -28,7 +28,7 @@ class FolderMerge {
 
   template <typename T>
   void Agree(std::string_view key, T& in_config, const T& in_folder) {
-    // 0 is what a resolved config says of keys for other models.
+    // A resolved config has 0 for keys of other models.
     const bool other = in_config != in_folder && (std::is_same_v<T, bool> || in_config != T{});
     if (Given(key) && other) {
       differences_ += "model." + std::string(key) + " is " + SlotText(&in_config) +
@@ -37,20 +37,20 @@ class FolderMerge {
     in_config = in_folder;
   }
 
-  // The config keeps what it says, which may be nothing.
+  // The config keeps its value, which may be empty.
   void AgreeOnScaling(const RopeScaling& in_folder) {
     const std::string& text = config_.rope_scaling.text;
     if (text == JsonText().text || ReadRopeScaling(text) == in_folder) return;
     differences_ += "model.rope_scaling is " + text + " in the config and another in the folder.\n";
   }
 
-  // The config may choose its own.
+  // Takes the config's value if it gives one, else the folder's.
   template <typename T>
   void Prefer(std::string_view key, T& in_config, T& in_folder) {
     Take(Given(key), in_config, in_folder);
   }
 
-  // Where the config gives only `dropout`, ReadConfig has made the others equal to it.
+  // If the config gives only `dropout`, ReadConfig() has made the other dropouts equal to it.
   void PreferDropout(std::string_view key, double& in_config, double& in_folder) {
     Take(Given("dropout") || Given(key), in_config, in_folder);
   }
@@ -201,7 +201,7 @@ void CheckImages(const DataShape& data, const std::string& type) {
                       " dimensions where channels, height and width were expected.");
 }
 
-// "[4, 16, 3]": the sizes with the data's first and last ones.
+// Returns the sizes with the data's first and last size, such as "[4, 16, 3]".
 std::string Fitting(const std::vector<int64_t>& sizes, int64_t in, int64_t out) {
   std::string text = "[" + std::to_string(in);
   for (size_t i = 1; i + 1 < sizes.size(); ++i) text += ", " + std::to_string(sizes[i]);
@@ -225,10 +225,10 @@ void FitMlp(const DataShape& data, MlpOptions& model) {
                                         : ""));
 }
 
-// Gives a linear model, a CNN or a ResNet its sizes, and compares those of an MLP with the data;
-// leaves other models alone. Throws Failure when they do not fit.
+// Gives a linear model, a CNN or a ResNet its sizes, and compares an MLP's sizes with the data.
+// Leaves other models alone. Throws Failure if the sizes do not fit.
 void FitSizesToData(const DataShape& data, const std::string& type, ModelOptions& model) {
-  // A data set that does not say what its samples are like is found out by the first batch.
+  // If a data set does not know its samples' sizes, the first batch shows them.
   if (data.input.empty()) return;
   if (auto* mlp = std::get_if<MlpOptions>(&model)) FitMlp(data, *mlp);
   const auto fit_images = [&](auto* images) {
@@ -263,7 +263,7 @@ void FitModelToData(const DataShape& data, const Config& config, ModelOptions& m
                          " apart (model.num_labels).",
                      "Set model.num_labels to " + std::to_string(data.classes) + ".");
   }
-  // Names that are the numbers of the classes say nothing that the folder does not say better.
+  // If all names are mere numbers of classes, the folder's names are better.
   for (size_t i = 0; i < data.labels.size(); ++i) {
     if (data.labels[i] == std::to_string(i)) continue;
     bert->labels = data.labels;
@@ -277,7 +277,7 @@ ModelOptions OpenModel(Config& config) {
     throw NoSuchModel(model.name_or_path);
   }
   ModelOptions options = ModelOptionsOf(model);
-  // Weights by themselves say nothing of the model, and those of images follow the data.
+  // Weights without a config do not describe a model, and models of images follow the data.
   if (model.name_or_path.empty() || HasOnlyWeights(model.name_or_path) ||
       (TransformerIn(options) == nullptr && model.type != ModelType::kMlp)) {
     return options;

@@ -1,4 +1,4 @@
-// From the section "model" of a config to a model's options.
+// Makes a model's options from the section "model" of a config.
 #pragma once
 
 #include "trainer/config/config.h"
@@ -7,11 +7,11 @@
 
 namespace ddprun::trainer {
 
-// With a model folder the sizes are those of its config.json, which are also written into
-// `config`, and keys that the config gives must agree with them. Throws Failure.
+// Returns the model's options. If there is a model folder, takes the sizes from its config.json and
+// writes them into `config`; given keys must agree with the folder. Throws Failure.
 ModelOptions OpenModel(Config& config);
 
-// Takes the names of the classes from the data. Throws Failure when the data has more tokens or
+// Takes the names of the classes from the data. Throws Failure if the data has more tokens or
 // classes than the model.
 void FitModelToData(const DataShape& data, const Config& config, ModelOptions& model);
 

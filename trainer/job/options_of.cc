@@ -11,7 +11,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// What all transformers are told.
+// Returns options with the keys that all transformers share.
 template <typename Options>
 Options TransformerOf(const ModelConfig& model) {
   Options options;
@@ -71,7 +71,7 @@ ModelOptions ModelOptionsOf(const ModelConfig& model) {
     case ModelType::kMlp:
       return MlpOptions{.sizes = model.layer_sizes, .activation = model.activation};
     case ModelType::kLinear:
-      return MlpOptions{.activation = Activation::kNone};  // its sizes are those of the data
+      return MlpOptions{.activation = Activation::kNone};  // the data decides its sizes
     case ModelType::kCnn:
       return CnnOptions{.channels = model.channels,
                         .hidden_size = model.hidden_size,
@@ -112,7 +112,7 @@ std::vector<Metric> MetricsOf(const EvaluationConfig& config) {
   std::vector<Metric> metrics;
   for (const std::string& name : config.metrics) {
     const auto word = std::find(words.begin(), words.end(), name);
-    DDPRUN_CHECK(word != words.end());  // ReadConfig has looked
+    DDPRUN_CHECK(word != words.end());  // ReadConfig() has checked it
     metrics.push_back(static_cast<Metric>(word - words.begin()));
   }
   return metrics;

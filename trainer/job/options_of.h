@@ -1,4 +1,4 @@
-// From the config to the options of the parts that it describes. Pure.
+// Makes the options of a job's parts from its config. Pure.
 #pragma once
 
 #include <vector>
@@ -11,13 +11,13 @@
 
 namespace ddprun::trainer {
 
-// Of a model without a folder to start from (open_parts.h).
+// Returns the options of a model without a folder. See OpenModel().
 ModelOptions ModelOptionsOf(const ModelConfig& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
 std::vector<c10::Device> DevicesOf(const StrategyConfig& config);
 
-// run.device, but where strategy.devices name the devices, what those are: "cuda" or "cpu".
+// Returns run.device, or if strategy.devices names devices, their type: "cuda" or "cpu".
 std::string DeviceAskedFor(const Config& config);
 std::vector<Metric> MetricsOf(const EvaluationConfig& config);
 

@@ -47,7 +47,7 @@ StepPlan PlanFor(const Job& job, int world_size) {
 
 namespace {
 
-// Where bytes are tokens, there is nothing to know.
+// Returns true also if bytes are tokens, because these need no tokenizer.
 bool HasTokenizerForItsData(const Config& config) {
   if (config.data.format != DataFormat::kTokens || !config.data.tokenizer.empty()) return true;
   return config.model.vocab_size <= 256 || HasTokenizer(config.model.name_or_path);

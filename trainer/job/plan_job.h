@@ -1,4 +1,4 @@
-// How ranks go through the data of a job, and what its user should know about it.
+// Plans how ranks go through the data of a job, and warns its user.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace ddprun::trainer {
 
-// How `world_size` ranks train the job. Throws Failure where they cannot: its strategy is for one,
-// or there is not data for each.
+// Returns how `world_size` ranks train the job. Throws Failure if the strategy does not fit this
+// number of ranks, or if there is not enough data.
 StepPlan PlanFor(const Job& job, int world_size);
 
-// Keys of the config that such a run will not feel, a line each.
+// Returns a line for each problem that the user should know, such as a key without effect.
 std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan);
 
-// The rank's share of the training samples. The options refer to `job`.
+// Returns the rank's share of the training samples. The options refer to `job`.
 DistributedSamplerOptions TrainSamplerOptions(const Job& job, const LogicalRank& rank);
 
 }  // namespace ddprun::trainer

@@ -11,7 +11,7 @@
 namespace ddprun::trainer {
 
 // Returns the description. A resumed run compares itself with it (resume.cc, compute_setup.cc).
-// `evaluation_due`: the run stopped before the step's evaluation, which a resumed run does first.
+// `evaluation_due` means that a resumed run first does the evaluation of the step.
 std::string RunText(const Job& job, const StepPlan& plan, bool evaluation_due);
 
 // Parses a description. The result is an object with "config" (resolved), "world_size",

@@ -16,11 +16,11 @@ namespace ddprun::trainer {
 
 namespace {
 
-// What there must be a part of for every rank.
+// The sizes that must be divided among ranks.
 struct Sizes {
-  int64_t heads = 0;  // equal parts of these; 0: there are none
-  int64_t smallest = std::numeric_limits<int64_t>::max();  // of what is cut anywhere
-  std::string names;                                       // of the keys that say so
+  int64_t heads = 0;  // must be divisible; 0: there are no heads
+  int64_t smallest = std::numeric_limits<int64_t>::max();  // of all sizes that are cut
+  std::string names;                                       // of the keys that set the sizes
 };
 
 Sizes SizesOf(const ModelOptions& model) {
@@ -48,9 +48,9 @@ int64_t RowsOf(const at::Tensor& x) {
   return x.numel() / std::max<int64_t>(1, x.dim() == 4 ? x.size(1) : x.size(-1));
 }
 
-// Multiplications of each part's forward pass for one sample: the same on every machine and in
-// every run, which times are not. What a part does besides, attention's products among it, is about
-// in proportion where parts repeat.
+// Returns the multiplications of each part's forward pass for one sample. Unlike times, they are
+// equal on every machine and in every run. If parts repeat, all other work, such as attention's
+// products, is about proportional.
 std::vector<double> CostsOf(const Model& model, const Batch& sample) {
   const at::NoGradGuard no_grad;
   std::vector<double> costs;
@@ -81,8 +81,8 @@ std::string ListOf(const std::vector<int64_t>& numbers) {
   return "[" + FormatList(numbers) + "]";
 }
 
-// Numbers of parts; or of blocks, where those before the first block go to the first stage, those
-// behind the last one to the last stage.
+// Returns `given` as numbers of parts. If it counts blocks, the parts before the first block go to
+// the first stage, and the parts behind the last block to the last stage.
 std::vector<int64_t> GivenSplit(const std::vector<Stage>& parts,
                                 std::vector<int64_t> given,
                                 int stages) {
@@ -161,7 +161,7 @@ int64_t PipelineMicroBatches(const Job& job, const ParallelDims& dims) {
   const StrategyConfig& strategy = job.config.strategy;
   if (!dims.in_stages || dims.one_by_one) return 1;
   if (strategy.pipeline_micro_batches > 0) return strategy.pipeline_micro_batches;
-  // A batch norm's statistics are those of a micro-batch.
+  // A batch norm takes its statistics from a micro-batch, so micro-batches must not shrink.
   if (job.shape == nullptr || !job.shape->buffers().empty()) return 1;
   const int64_t wanted = 2 * static_cast<int64_t>(dims.stages);
   const int64_t there = job.config.training.gradient_accumulation_steps;

@@ -1,4 +1,4 @@
-// Which parts of a model go to which ranks: slices of each layer, or stages of a pipeline.
+// Decides which parts of a model go to which ranks: slices of each layer, or stages of a pipeline.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,22 @@
 
 namespace ddprun::trainer {
 
-// Throws Failure (page "uneven-parts") where the job's model has not a part of each layer for every
-// one of `ranks`: heads cannot be cut.
+// Throws Failure (page "uneven-parts") if the layers of the job's model cannot be divided among
+// `ranks`, because heads cannot be cut.
 void CheckTensorParallel(const Job& job, int64_t ranks);
 
 // Returns the first training sample, as a batch of its own.
 Batch FirstSample(const Job& job);
 
-// How many parts (Model::Stages) each of so many stages gets: as strategy.layers_per_stage says, or
-// so that the stage with most to compute has as little as can be. `model` has values, whatever
-// they are, or only a shape where nothing is to be balanced. Throws Failure for numbers that the
-// model has not enough parts for.
+// Returns how many parts (Model::Stages) each stage gets: as strategy.layers_per_stage says, or so
+// that the stage with most to compute has as little as possible. If `model` has no values, stages
+// cannot be balanced, and {} is returned. Throws Failure if the numbers do not fit the model.
 std::vector<int64_t> PartsOfStages(const Job& job, const Model& model, int stages);
 
-// Throws what PartsOfStages throws, from the job's shape.
+// Throws the Failure of PartsOfStages() for the job's shape.
 void CheckStages(const Job& job, const ParallelDims& dims);
 
-// How many micro-batches a batch of the loader is split into.
+// Returns into how many micro-batches a batch of the loader is split.
 int64_t PipelineMicroBatches(const Job& job, const ParallelDims& dims);
 
 }  // namespace ddprun::trainer

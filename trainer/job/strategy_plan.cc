@@ -18,17 +18,17 @@ namespace ddprun::trainer {
 
 namespace {
 
-// What each of `ranks` sends to sum up so many bytes over all of them.
+// Returns the bytes that each of `ranks` sends to sum up `bytes` over all ranks.
 double SentToSum(double bytes, double ranks) {
   return 2 * (ranks - 1) / ranks * bytes;
 }
 
-// Along the data axis, in a step of so many micro-batches of accumulation. `in_place`: ranks that
-// share parameters out read each other's.
+// Returns the bytes that a rank sends along the data axis in a step of `batches` micro-batches.
+// `in_place` means that ranks read each other's parameters without copies.
 double SentOfModel(const ParallelDims& dims, double model, double batches, bool in_place) {
   const double ranks = dims.data;
   const double shards = dims.shard;
-  const double once = (shards - 1) / shards * model;  // to gather all shards, or to sum up the own
+  const double once = (shards - 1) / shards * model;  // to gather all shards, or to sum one's own
   const double of_replicas = SentToSum(model / shards, ranks / shards);
   switch (dims.replicas) {
     case Replicas::kShardOptimizer:
@@ -42,7 +42,7 @@ double SentOfModel(const ParallelDims& dims, double model, double batches, bool 
   }
 }
 
-// Activations one way and their gradients the other, between a stage of the pipeline and the next.
+// Returns the bytes of activations from one stage to the next; as many bytes of gradients go back.
 double BorderBytes(const ModelPart& part, const ModelPart& next) {
   if (!part.stages || !next.stages || next.stages->empty()) return 0;
   const double input = next.stages->front().input;
@@ -74,11 +74,11 @@ double SentBytes(const Job& job, const ParallelDims& dims, int on_machine) {
 struct Choice {
   StrategyType type = StrategyType::kDdp;
   ParallelDims dims = {};
-  bool combined = false;  // left out where it is not possible: its parts have been said
+  bool combined = false;  // not listed if it is not possible, because its parts are listed
 };
 
-// What is taken together where one way alone does not do: layers shared out within a machine, the
-// rest between machines or neighbours.
+// Adds combinations, for jobs to which one strategy alone is not enough: layers are divided within
+// a machine, the rest between machines or neighbours.
 void AddCombinations(int ranks, int nodes, std::vector<Choice>& choices) {
   const int stages = std::max(2, nodes);
   const auto add = [&](StrategyType type, const ParallelDims& dims) {
@@ -95,7 +95,7 @@ void AddCombinations(int ranks, int nodes, std::vector<Choice>& choices) {
   }
 }
 
-// From the simplest to those that save most memory.
+// Returns choices from the simplest to those that save most memory.
 std::vector<Choice> ChoicesFor(int ranks, int nodes, bool of_devices) {
   if (ranks == 1 && of_devices) {
     return {{StrategyType::kDp}, {StrategyType::kPipeline}, {StrategyType::kModelParallel}};
@@ -116,7 +116,7 @@ std::vector<Choice> ChoicesFor(int ranks, int nodes, bool of_devices) {
   return choices;
 }
 
-// "pipeline 2 x tensor 2 x data 2", "zero1 x pipeline 2"
+// Returns a name such as "pipeline 2 x tensor 2 x data 2" or "zero1 x pipeline 2".
 std::string NameOf(const Choice& choice, int ranks) {
   const auto& [type, dims, combined] = choice;
   std::string name;
@@ -126,7 +126,7 @@ std::string NameOf(const Choice& choice, int ranks) {
   add("pipeline", dims.pipeline);
   add(type == StrategyType::kTensorParallel ? Word(type) : "tensor", dims.tensor);
   const std::string_view word = Word(type);
-  // Its type is that of an axis, or shares out what the replicas have.
+  // The type names an axis, or the way in which replicas divide their state.
   const bool of_axis = name.starts_with(" x " + std::string(word));
   if (of_axis) {
     add("data", ranks / dims.tensor / dims.pipeline);
@@ -138,16 +138,16 @@ std::string NameOf(const Choice& choice, int ranks) {
   return name;
 }
 
-// What the config has to say, where it does not say so already.
+// Returns the keys of the choice that the config does not have already.
 std::vector<std::string> KeysOf(const Choice& choice, const StrategyConfig& config) {
   std::vector<std::string> keys = {"strategy.type=" + std::string(Word(choice.type))};
   const auto add = [&keys](const char* key, int wanted, int64_t given, int64_t otherwise) {
     if (wanted == (given == 0 ? otherwise : given)) return;
-    // Where a size is not for a type, only 0 is taken.
+    // If a size is not for a type, only 0 is allowed.
     const int value = wanted == otherwise ? 0 : wanted;
     keys.push_back(std::string("strategy.") + key + "=" + std::to_string(value));
   };
-  // A strategy of that name takes all ranks unless told otherwise.
+  // By default the axis takes all ranks if the strategy has its name.
   const bool tensor = choice.type == StrategyType::kTensorParallel;
   const bool pipeline = choice.type == StrategyType::kPipeline;
   add("tensor_parallel_size", choice.dims.tensor, config.tensor_parallel_size, tensor ? 0 : 1);
@@ -236,7 +236,7 @@ StrategyCost CostOf(const Job& job, const RankInfo& rank) {
   for (node.rank = 0; node.rank < node.world_size; node.rank += node.local_world_size) {
     cost.machine = std::max(cost.machine, MemoryOfNode(job, node));
   }
-  // One layer after the other: each micro-batch waits for the one before.
+  // If stages run one by one, each micro-batch waits for the end of the previous micro-batch.
   const auto accumulated = static_cast<double>(job.config.training.gradient_accumulation_steps);
   const double batches =
       dims.one_by_one ? 1 : accumulated * static_cast<double>(SplitOfMicroBatch(job, dims));
@@ -254,7 +254,7 @@ StrategyPlan PlanStrategies(Job job,
                     .strategies = {},
                     .taken = {},
                     .why = {}};
-  const ModelConfig model = job.config.model;  // with what its folder says
+  const ModelConfig model = job.config.model;  // with the values of its folder
   const StrategyConfig given = job.config.strategy;
   for (const Choice& choice : ChoicesFor(plan.ranks, plan.nodes, !given.devices.empty())) {
     PlannedStrategy planned{.name = NameOf(choice, plan.ranks), .keys = KeysOf(choice, given)};

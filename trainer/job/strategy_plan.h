@@ -1,4 +1,4 @@
-// What each strategy would cost a job on the ranks at hand, and which one to take. By formulas.
+// Computes what each strategy would cost a job on given ranks, and which strategy to take.
 #pragma once
 
 #include <functional>
@@ -16,10 +16,10 @@ struct StrategyCost {
   MemoryEstimate memory;  // of the rank that needs most
   double machine = 0;     // bytes: all ranks of the machine that needs most
   double sent = 0;        // bytes in a step: by the rank that sends most
-  double idle = 0;        // share of a step: stages of a pipeline that wait for the others
+  double idle = 0;        // share of a step in which a stage of a pipeline waits for others
 };
 
-// As job.config says. `rank`: of the first machine. Throws Failure where it is not for such ranks.
+// Returns the cost of job.config. `rank` is on machine 0. Throws Failure if they do not fit.
 StrategyCost CostOf(const Job& job, const RankInfo& rank);
 
 enum class Fit { kYes, kPerhaps, kNo };
@@ -28,7 +28,7 @@ struct PlannedStrategy {
   std::string name;               // "pipeline 2 x tensor 2 x data 2"
   std::vector<std::string> keys;  // for --set
   std::optional<StrategyCost> cost = {};
-  std::string refused = {};  // why it is not possible; with no cost
+  std::string refused = {};  // why the strategy is not possible, if it has no cost
   Fit fit = Fit::kNo;
 };
 
@@ -41,17 +41,17 @@ struct StrategyPlan {
   std::string why;              // a line
 };
 
-// The config with these overrides. Throws Failure where they do not go together.
+// Returns the config with these overrides. Throws Failure if they do not go together.
 using ReadConfigWith = std::function<Config(const std::vector<std::string>& keys)>;
 
-// `job`: opened. Strategies from the simplest to those that save most memory; the first that fits
-// is taken.
+// Returns strategies, from the simplest to the one that saves most memory, and takes the first that
+// fits. `job` must be opened.
 StrategyPlan PlanStrategies(Job job,
                             const ReadConfigWith& read,
                             const RankInfo& rank,
                             const std::optional<MemoryLimit>& limit);
 
-// A table, what is not possible, and what to take.
+// Returns a table, the strategies that are not possible, and the strategy to take.
 std::string PlanText(const StrategyPlan& plan);
 std::string PlanJson(const StrategyPlan& plan);
 

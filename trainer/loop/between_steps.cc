@@ -15,7 +15,7 @@ namespace ddprun::trainer {
 bool BetweenSteps::Begin() {
   if (evaluating_) return Decide();
   if (!owes_evaluation_ || run_.job.validation == nullptr) return false;
-  // If this start leaves it out, too, the same checkpoint owes it.
+  // If this start gives the evaluation up, too, the checkpoint still owes it.
   const bool done = EvaluateModel();
   if (checkpoints_.found_best()) Save();
   return !done;
@@ -37,7 +37,7 @@ bool BetweenSteps::Decide() {
   if (asked) recovery_.StopReplacing();
   bool left_out = false;
   if (IsEvaluationDue()) {
-    // The state is saved first where the run is to stop, unless it may turn out to be the best.
+    // If the run is to stop, saves without the evaluation, unless it may find the best state.
     left_out = asked && run_.job.config.checkpoint.save_best.empty();
     if (!left_out && !EvaluateModel()) {
       left_out = true;
@@ -46,7 +46,7 @@ bool BetweenSteps::Decide() {
   }
   checkpoints_.Report(run_.observers);
   const BoundaryActions actions = checkpoints_.Decide(run_.step, votes_, left_out);
-  // What a device still has of the steps that are kept.
+  // Reports the steps whose results are still on a device.
   if ((actions.save || actions.stop) && !run_.mesh.device.is_cpu()) {
     reports_.Report(run_.observers);
   }
@@ -68,7 +68,7 @@ void BetweenSteps::SumBeforeUpdate(const StepResult& result) {
   const Votes votes = OwnVotes();
   // No rank would wait for the replacement.
   if (votes.stop) recovery_.StopReplacing();
-  // So that no rank has alone what is in them (of BatchNorm), not even rank 0.
+  // Copies buffers (BatchNorm's) to all ranks, so that a lost rank 0 is not the only owner.
   run_.strategy->BeforeEvaluation();
   reports_.SumBeforeUpdate(result, votes);
 }
@@ -78,19 +78,19 @@ void BetweenSteps::FinishSave() {
   checkpoints_.Report(run_.observers, /*wait=*/true);
 }
 
-// A save may take longer than a rank may be without progress.
+// Notes progress while it waits, because a save may take longer than a rank may be silent.
 void BetweenSteps::WaitForSave() {
   for (; checkpoints_.saving(); std::this_thread::sleep_for(std::chrono::milliseconds(20))) {
     run_.NoteProgress();
-    // Other ranks may never come: this one had better end by itself than be killed. The part of a
-    // lost rank never comes.
+    // If this rank must end now, it does not wait for other ranks. If a rank is lost, its part of
+    // the save never comes.
     if (watch_.TimeIsOver() || recovery_.HasLostRank()) checkpoints_.Abandon();
   }
 }
 
 void BetweenSteps::Save(bool evaluation_due) {
   WaitForSave();
-  // Rank 0's buffers count; where ranks train on their own, each keeps its own.
+  // Rank 0's buffers count. If ranks train on their own, each keeps its own.
   if (!recovery_.is_on() && run_.strategy->averages_gradients()) run_.strategy->BeforeEvaluation();
   if (run_.observers != nullptr) run_.observers->Notify(&Observer::OnSave, run_.step);
   checkpoints_.Begin(run_.step, run_.state, *run_.model, evaluation_due);
@@ -137,7 +137,7 @@ bool BetweenSteps::EvaluateModel() {
     recovery_.EnterPhase(WorkerPhase::kTraining);
     return false;
   } catch (const EvaluationFailed& failed) {
-    // What was trained is not lost with it.
+    // Saves the steps before the failed evaluation.
     if (!checkpoints_.has_begun(run_.step)) Save(/*evaluation_due=*/true);
     FinishSave();
     if (failed.own != nullptr) std::rethrow_exception(failed.own);

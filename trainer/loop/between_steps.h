@@ -32,21 +32,21 @@ class BetweenSteps {
   void EvaluateFirst() { owes_evaluation_ = true; }
   void ReportMissed(const WrittenSteps& written, const Observers& observers) const;
 
-  // Before the first step of this start: does the evaluation that an earlier start or a lost rank
-  // has not finished. Returns, as the next methods do, whether the run stops here.
+  // Call it before the first step of this start. Does the evaluation that an earlier start or a
+  // lost rank has not finished. Returns, like the next two methods, whether the run stops here.
   bool Begin();
   bool AfterStep(const StepResult& result);
-  // The step after RunState::step was given up: puts its changes back and saves.
+  // Ends the given-up step after RunState::step: restores the buffers, and saves.
   bool GiveUpStep();
-  // The last collective of a step before its update, if lost ranks are replaced: afterwards either
-  // all ranks update, or none does.
+  // If lost ranks are replaced, sums the step's losses and votes in its last collective before the
+  // update. Afterwards either all ranks update, or none does.
   void SumBeforeUpdate(const StepResult& result);
-  // Begins to save the state. `evaluation_due`: of RunText.
+  // Begins to save the state. `evaluation_due` is the argument of RunText().
   void Save(bool evaluation_due = false);
-  // Waits for the save under way and reports it. No collective.
+  // Waits for the running save and reports it. No collective.
   void FinishSave();
 
-  // Names what ranks have in common besides the state that is saved. No collective.
+  // Names the state that all ranks share but no checkpoint has. No collective.
   void NameUnsaved(StateVisitor& visitor);
 
  private:
@@ -63,10 +63,10 @@ class BetweenSteps {
   StepWatch& watch_;
   Recovery& recovery_;
   std::function<bool()> stop_asked_;
-  std::optional<Votes> votes_;    // of all ranks; nullopt: they did not meet in the last step
-  bool owes_evaluation_ = false;  // of the step that the run goes on after
+  std::optional<Votes> votes_;    // of all ranks; nullopt: ranks did not meet in the last step
+  bool owes_evaluation_ = false;  // of the step from which the run resumed
   bool evaluating_ = false;
-  EvalReport evaluation_;  // the last one
+  EvalReport evaluation_;  // the last evaluation
 };
 
 }  // namespace ddprun::trainer

@@ -25,8 +25,8 @@ std::set<std::string> ParameterNames(const Model& model) {
   return names;
 }
 
-// All but the optimizer's state and what it updates: that changes in the update, unless it is done
-// in backward.
+// Returns the tensors that change before the update: all but the optimizer's state and the tensors
+// that it updates.
 std::vector<at::Tensor> ChangedInBackward(const StateDict& state,
                                           const std::set<std::string>& updated) {
   std::vector<at::Tensor> changed;
@@ -70,7 +70,7 @@ double Checkpointing::Seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
 }
 
-// A plugin's own metrics are taken for the kind that grows, but for those that say otherwise.
+// Returns true for a plugin's own metric, unless its name ends with "loss" or "error".
 bool Checkpointing::HigherIsBetter() const {
   const std::string& name = job_.config.checkpoint.save_best;
   constexpr std::array<std::string_view, 3> kErrors = {"perplexity", "mse", "mae"};
@@ -108,7 +108,7 @@ void Checkpointing::Begin(int64_t step,
                           const Model& model,
                           bool evaluation_due) {
   boundary_.NoteSave(Seconds());
-  // A lost save has taken the score of its step with it.
+  // If the save of this step was lost, the new save keeps its score.
   begun_ = {.step = step, .score = has_lost(step) && !score_ ? begun_.score : score_};
   score_.reset();
   if (saver_ == nullptr) return;
@@ -172,7 +172,7 @@ void Checkpointing::GiveUp(const Observers* observers, int generation, RankPart 
 
 void Checkpointing::Report(const Observers* observers, bool wait) {
   if (saver_ == nullptr) return;
-  // The one under way may follow another that has not been told.
+  // The running save may follow a finished one without a report.
   if (const auto outcome = saver_->Poll()) ReportOutcome(*outcome, observers);
   if (!wait) return;
   if (const auto outcome = saver_->Finish()) ReportOutcome(*outcome, observers);

@@ -1,4 +1,4 @@
-// The checkpoints of a run under way: which states are kept, and what is said of it.
+// Decides which states of a run are saved, saves them, and reports the saves.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace ddprun::trainer {
 
-// Where to, the same on all ranks.
+// The place of checkpoints, equal on all ranks.
 struct CheckpointPlace {
   std::string run = {};      // the run's folder
   std::string folder = {};   // of this run's checkpoints
@@ -31,50 +31,50 @@ class Checkpointing final : public StepPart {
   Checkpointing(const Job& job, const StepPlan& plan);
   ~Checkpointing();
 
-  // Without it nothing is saved. `part`: this rank among those that write; nullopt: others do.
+  // Enables saving. `part` is this rank among the ranks that write; nullopt: it does not write.
   void SaveTo(const CheckpointPlace& place, std::optional<RankPart> part);
 
-  // This rank's votes between two steps.
+  // Returns this rank's votes between two steps.
   Votes OwnVotes(bool stop) const;
-  // After an evaluation: whether it is the best so far, and so to be kept.
+  // Call it after an evaluation. If it is the best so far, Decide() saves the state.
   void NoteEvaluation(const EvalReport& report);
-  // Whether the last evaluation was that, and its state has not been saved since.
+  // Returns whether an evaluation was the best so far, and no save has begun since.
   bool found_best() const { return score_.has_value(); }
-  // `evaluation_due`: as `unfinished` of StepBoundary.
+  // Decides after `step`. `evaluation_due` is the `unfinished` of StepBoundary::Decide().
   BoundaryActions Decide(int64_t step, const std::optional<Votes>& votes, bool evaluation_due);
 
-  // Begins to save what `owners` name, after `step`, between two steps. `model` is one of them.
-  // `evaluation_due`: of RunText.
+  // Begins to save the state that `owners` name, between two steps. `model` is one of the owners.
+  // `evaluation_due` is the argument of RunText().
   void Begin(int64_t step, const VisitState& owners, const Model& model, bool evaluation_due);
-  // Before the parts of a step that change the state: buffers and what hooks keep, then all of it.
+  // Wait until a save has copied what changes next: buffers and state of hooks, then all state.
   void BeforeStep(const Step& step) override;
   void BeforeUpdate(const Step& step) override;
-  // Whether the state after `step` is saved, or its save has begun; the run may go on from it.
+  // Returns whether a save of the state after `step` has begun, or the run resumed from it.
   bool has_begun(int64_t step) const { return begun_.step == step && !begun_.lost; }
-  // Whether the save of the state after `step` was given up, because a rank was lost.
+  // Returns whether the save of the state after `step` was given up, because a rank was lost.
   bool has_lost(int64_t step) const { return begun_.step == step && begun_.lost; }
-  // The run goes on from a checkpoint of this step.
+  // Notes that the run resumes from a checkpoint of this step.
   void NoteRestored(int64_t step) { begun_ = {.step = step}; }
-  // That the last save took until it was committed; 0: none yet.
+  // Returns how long the last save took until its commit; 0 before the first save.
   double save_seconds() const { return save_seconds_; }
   bool saving() const { return saver_ != nullptr && saver_->busy(); }
-  // The save under way ends soon, without a checkpoint.
+  // Ends the running save soon, without a checkpoint.
   void Abandon();
-  // Tells what has become of saves; with `wait` also of the one under way. `observers`: nullptr on
-  // all ranks but 0.
+  // Reports finished saves. With `wait`, waits for the running save and reports it, too.
+  // `observers` is nullptr on all ranks but 0.
   void Report(const Observers* observers, bool wait = false);
 
   void NameState(StateVisitor& visitor);
-  // What else ranks have in common between two steps, besides the state that is saved.
+  // Names the state that all ranks share between two steps but no checkpoint has.
   void NameUnsaved(StateVisitor& visitor);
-  // A rank was lost, and this one has what NameUnsaved names: gives up the save under way, which
-  // has lost a part. The next ones are of this generation; `part`: of SaveTo.
+  // Gives up the running save, which lacks the part of a lost rank. Later saves belong to
+  // `generation`. `part` is the argument of SaveTo(). Call it after NameUnsaved().
   void GiveUp(const Observers* observers, int generation, RankPart part);
   const CheckpointPlace& place() const { return place_; }
 
  private:
   struct BegunSave {
-    int64_t step = 0;   // also of a checkpoint that the run goes on from
+    int64_t step = 0;   // also of a checkpoint from which the run resumed
     bool lost = false;  // it lacks the part of a lost rank
     std::optional<double> score = {};
   };
@@ -88,7 +88,7 @@ class Checkpointing final : public StepPart {
   StepBoundary boundary_;
   CheckpointPlace place_;
   std::unique_ptr<BackgroundSaver> saver_;
-  std::vector<at::Tensor> changed_in_backward_;  // of the state being copied
+  std::vector<at::Tensor> changed_in_backward_;  // of the state that a save copies
   double best_;                                  // NaN: none yet
   std::optional<double> score_ = {};             // of the state after this step, if the best
   BegunSave begun_;

@@ -25,11 +25,11 @@ namespace ddprun::trainer {
 
 namespace {
 
-// What ranks tell each other within an evaluation. Each meeting is the same operation: a rank that
-// has failed comes to the next one, whichever that is for the others.
+// Meetings of ranks within an evaluation. All meetings are equal operations, so that a failed rank
+// can join the next meeting of the other ranks.
 class EvaluationMeetings {
  public:
-  // `least`, `own`: batches of the rank that has the fewest, and of this one.
+  // `least` and `own` count batches: of the rank with the fewest, and of this rank.
   EvaluationMeetings(c10d::Backend* control,
                      int64_t least,
                      int64_t own,
@@ -43,10 +43,10 @@ class EvaluationMeetings {
     const double of_each = passed.count() / static_cast<double>(done);
     const bool stop = stops_(of_each * static_cast<double>(own_ - done));
     const double slowest = Meet(stop, nullptr, of_each);
-    // The same on all ranks. The first batches take longer.
+    // Equal on all ranks. The distance grows slowly, because the first batches take longer.
     next_ += std::clamp(std::llround(kSeconds / std::max(slowest, 1e-6)), 1LL, 2 * (1LL + done));
   }
-  // `failure`: why this rank goes no further.
+  // `failure` is the error of this rank, or nullptr.
   double Meet(bool stop, const std::exception_ptr& failure, double seconds = 0) {
     const at::Tensor votes = at::tensor({stop ? 1.0 : 0, failure ? 1.0 : 0, seconds}, at::kDouble);
     AllReduceOnHost(control_, votes, c10d::ReduceOp::MAX);
@@ -80,8 +80,8 @@ void AddShare(const Job& job,
                                     .num_replicas = rank.count,
                                     .rank = rank.index,
                                     .shuffle = false});
-  // Without padding: a sample counted twice would falsify the mean. Ranks may differ by a batch;
-  // they meet only in the sum at the end, or repeat one that they do not count.
+  // There is no padding, because a sample counted twice would falsify the mean. So ranks may differ
+  // by a batch: they meet only in the sum at the end, or repeat a batch without counting it.
   const LoaderOptions options = ValidationLoaderOptions(job.config);
   Loader loader(*job.validation, sampler.IndicesWithoutPadding(), options);
   Batch batch;
@@ -97,7 +97,7 @@ void AddShare(const Job& job,
     evaluate(counts);
   }
   if (!strategy.evaluates_together()) return;
-  // The first rank has the most.
+  // The first rank has the most samples.
   const int64_t most = (job.validation->size() + rank.count - 1) / rank.count;
   if (done == 0) batch = mover.Move(*Loader(*job.validation, {0}, options).Next());
   for (; done < CountBatches(most, options); ++done) evaluate(/*counted=*/false);

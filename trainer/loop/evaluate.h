@@ -12,17 +12,18 @@
 
 namespace ddprun::trainer {
 
-// Are thrown by Evaluate, on all ranks alike: a rank wanted to stop; one could not go on.
+// Evaluate() throws one of these on all ranks if a rank wants to stop, or has failed.
 struct EvaluationGivenUp {};
 struct EvaluationFailed {
-  std::exception_ptr own;  // of this rank; nullptr: another one failed
+  std::exception_ptr own;  // of this rank; nullptr: another rank failed
 };
 
-// Evaluates the model, which is in training mode again afterwards, on the job's validation data,
-// every sample once. A collective; `before_batch` may throw. Ranks ask each other about once a
-// second, and never after less than a batch, whether one of them `stops`, which is told how many
-// seconds are left to do. The report lacks step and epoch. Throws Failure, too: ranks that compute
-// one model together cannot wait for each other when one has failed.
+// A collective. Evaluates every sample of the job's validation data once, and returns a report
+// without step and epoch. Afterwards the model is in training mode. `before_batch` may throw.
+//
+// About once a second, ranks ask each other whether `stops` is true on one of them; `rest` is the
+// number of seconds that this rank still needs. If ranks compute one model together and one fails,
+// it throws Failure, because it can no longer meet the others.
 EvalReport Evaluate(const Job& job,
                     const Mesh& mesh,
                     Strategy& strategy,

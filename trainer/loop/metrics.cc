@@ -87,7 +87,7 @@ void MetricSums::Add(double loss, const at::Tensor& outputs, const Batch& batch)
   samples_ += batch.samples;
   predictions_ += batch.predictions;
   if (batch.predictions > 0) parts_.back().loss += loss * static_cast<double>(batch.predictions);
-  // What nobody asked for must not end a run whose outputs are something else.
+  // A metric that only the task suggests must not end a run whose outputs do not fit it.
   const bool guessed_wrong =
       by_task_ && outputs.defined() && !(AreScores(outputs, batch.targets) && outputs.size(-1) > 1);
   if (guessed_wrong) metrics_.clear();
@@ -135,7 +135,7 @@ void MetricSums::AddErrors(const at::Tensor& outputs, const at::Tensor& targets)
 
 void MetricSums::SumOverRanks(c10d::Backend* control, const RankShare& ranks) {
   const std::array<std::vector<int64_t>*, 3> by_class = {&hits_, &predicted_, &actual_};
-  // By task it is one of the metrics that need no counts by class.
+  // Metrics that the task decides need no counts by class.
   if (CountsClasses()) {
     // A rank without a batch has not seen how many classes there are.
     at::Tensor classes = at::tensor({static_cast<int64_t>(hits_.size())}, at::kLong);
@@ -161,7 +161,7 @@ void MetricSums::SumOverRanks(c10d::Backend* control, const RankShare& ranks) {
   for (int64_t i = 3; i < sums.numel(); i += 2) parts_[0].own.push_back({sum[i], sum[i + 1]});
 }
 
-// A row for each logical rank.
+// Returns a row of sums for each logical rank.
 at::Tensor MetricSums::RowsOfParts(c10d::Backend* control) const {
   int64_t width = 0;
   for (const Sums& part : parts_) width = std::max(width, std::ssize(part.own));
@@ -236,7 +236,7 @@ double MetricSums::MacroF1() const {
   return Quotient(sum, static_cast<double>(present));
 }
 
-// Gorodkin's R_K for any number of classes.
+// Returns Gorodkin's R_K, for any number of classes.
 double MetricSums::MatthewsCorrelation() const {
   double both = 0;
   double predicted = 0;

@@ -20,29 +20,29 @@ namespace ddprun::trainer {
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
-// One thread. Definitions are scikit-learn's (1.9): f1 is that of class 1 where there are two
-// classes, else as f1_macro the mean over the classes that occur in targets or predictions.
+// One thread. Definitions are scikit-learn's (1.9). With two classes, f1 is the F1 of class 1; else
+// it equals f1_macro, the mean over the classes that occur in targets or predictions.
 class MetricSums {
  public:
-  // `own`: those of the model, which must outlive this; nullptr: none. Without any metrics, that of
-  // the task: accuracy for classes, perplexity for tokens.
+  // `own` are metrics of the model, which must outlive this; nullptr means none. Without any
+  // metrics, the task decides: accuracy for classes, perplexity for tokens.
   explicit MetricSums(std::vector<Metric> metrics, OwnMetrics* own = nullptr);
 
-  // Whether Add has to see what the model gave for this batch; where not, the loss is enough.
+  // Returns whether Add() needs the model's outputs for this batch. If not, the loss is enough.
   bool NeedsOutputs(const Batch& batch);
 
-  // `loss`: the mean over batch.predictions. `outputs` as from Model::Outputs; undefined unless
-  // NeedsOutputs(batch). Throws Failure when a metric does not fit them.
+  // `loss` is the mean over batch.predictions. `outputs` are those of Model::Outputs(), or
+  // undefined unless NeedsOutputs(batch). Throws Failure if a metric does not fit the outputs.
   void Add(double loss, const at::Tensor& outputs, const Batch& batch);
-  // What is added from here on is of the next logical rank.
+  // From now on Add() adds to the next logical rank.
   void NextRank() { parts_.emplace_back(); }
 
-  // A collective: from here on the sums are those of all ranks, whose group for host tensors this
-  // is; nullptr: one rank. `ranks`: what was added to, SummedRanks(). Throws Failure.
+  // A collective. Sums over all ranks. `control` is their group for host tensors; nullptr means one
+  // rank. `ranks` is SummedRanks(). Throws Failure.
   void SumOverRanks(c10d::Backend* control, const RankShare& ranks = {});
 
   int64_t samples() const { return samples_; }
-  double loss() const;  // mean over all predictions; NaN where there were none
+  double loss() const;  // mean over all predictions; NaN if there were none
   NamedValues Values() const;
 
  private:
@@ -68,17 +68,16 @@ class MetricSums {
   std::vector<Metric> metrics_;
   OwnMetrics* const own_;
   std::vector<std::string> own_names_;
-  std::vector<Sums> parts_ = {Sums()};  // by logical rank; at the end of all of them together
+  std::vector<Sums> parts_ = {Sums()};  // by logical rank; after SumOverRanks() one of all ranks
   int64_t samples_ = 0;
   int64_t predictions_ = 0;
-  // Of classes: targets seen, those predicted rightly, and the same by class.
+  // Counts of classes: all targets, correctly predicted targets, and counts by class.
   int64_t targets_ = 0;
   int64_t correct_ = 0;
   std::vector<int64_t> hits_;
   std::vector<int64_t> predicted_;
   std::vector<int64_t> actual_;
-  // Of numbers.
-  int64_t numbers_ = 0;
+  int64_t numbers_ = 0;  // targets that are numbers
 };
 
 }  // namespace ddprun::trainer

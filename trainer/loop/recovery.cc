@@ -20,7 +20,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Returns the seconds since the last of the ranks was lost that are not in this generation.
+// Returns the seconds since the last loss of a rank before this generation.
 std::string SecondsSinceLoss(const FlightRecorder& recorder, int generation) {
   std::chrono::steady_clock::time_point last = {};
   for (const LostWorker& lost : recorder.LostWorkersSince(generation - 1))
@@ -36,7 +36,7 @@ bool LostAnother(const Failure& failure) {
 }  // namespace
 
 void Recovery::Enable() {
-  // One group for everything, and a replacement begins on the CPU.
+  // All axes must use one group, and a replacement begins on the CPU.
   if (run_.mesh.data.group != run_.mesh.control || !run_.mesh.device.is_cpu()) return;
   group_ = dynamic_cast<HostProcessGroup*>(run_.mesh.control.get());
 }
@@ -89,7 +89,7 @@ void Recovery::Repeat(const std::string& where, const std::function<void()>& par
     } catch (const Failure& failure) {
       if (!LostAnother(failure)) throw;
     }
-    BeginGeneration();  // nothing runs any more that writes to the buffers
+    BeginGeneration();  // ends all operations that write to the buffers
     for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(before[i]);
   }
 }
@@ -119,7 +119,7 @@ void Recovery::BeginGeneration() {
 // A collective. Afterwards all ranks have the state of the run.
 void Recovery::ShareState() {
   const Axis& world = run_.mesh.world;
-  // After it no rank uses memory of the lost one.
+  // After this all-reduce no rank uses the memory of the lost rank.
   const at::Tensor lacking = at::zeros({world.size}, at::kLong);
   auto* const lacks = lacking.mutable_data_ptr<int64_t>();
   lacks[world.rank] = has_state_ ? 0 : 1;
@@ -151,7 +151,7 @@ void Recovery::ShareState() {
   checkpoints_.GiveUp(run_.observers, group_->generation(),
                       {.rank = world.rank, .size = world.size});
   if (lacks[0] == 0) return;
-  // No rank finishes what the lost rank 0 had begun to save; all others have left that save by now.
+  // The save of the lost rank 0 stays unfinished. After this wait all other ranks have left it.
   run_.WaitForAllRanks();
   if (world.rank != 0) return;
   const Status removed = RemoveUnfinished(checkpoints_.place().folder, run_.plan.total_steps);
@@ -160,7 +160,7 @@ void Recovery::ShareState() {
   }
 }
 
-// All ranks have done a part together.
+// Notes that all ranks have done a part, and reports the ranks that were replaced.
 void Recovery::FinishGeneration(const std::string& where) {
   if (!std::exchange(has_finished_a_part_, true)) EnterPhase(phase_);
   const int generation = group_->generation();

@@ -1,4 +1,4 @@
-// Goes on after ranks were killed and other processes have taken their places.
+// Continues a run after ranks were killed and other processes have replaced them.
 //
 // A step's last collective comes before its update. If a rank dies before it, all living ranks fail
 // in the same collective (NodeMeeting), or give the step up earlier; none has updated, and all
@@ -23,28 +23,28 @@ namespace ddprun::trainer {
 // Does nothing before Enable(). All ranks call the same methods. One thread.
 class Recovery {
  public:
-  // `unsaved` names what ranks have in common besides RunState::state.
+  // `unsaved` names the state that all ranks share besides RunState::state.
   Recovery(RunState& run, Checkpointing& checkpoints, VisitState unsaved)
       : run_(run), checkpoints_(checkpoints), unsaved_(std::move(unsaved)) {}
 
-  // From now on lost ranks are replaced, if this mesh can do that.
+  // From now on lost ranks are replaced, if this mesh allows it.
   void Enable();
   bool is_on() const { return group_ != nullptr; }
-  // On the process that replaces a lost rank: gets the state of the run from another rank.
+  // Gets the state of the run from another rank. Call it on a process that replaces a lost rank.
   void JoinAsReplacement();
 
-  // Shows the launcher what this rank does. A replacement shows it only after its first part, so
-  // that the launcher does not replace it before: what kills a rank twice would do so for ever.
+  // Shows the launcher the phase of this rank. A replacement shows its phase only after its first
+  // part, so that the launcher does not for ever replace a rank that dies in this part.
   void EnterPhase(WorkerPhase phase);
   // Runs `part` on all ranks. If a rank is lost in it, runs it again with the replacement. `where`
   // is for people: "in step 5".
   void Repeat(const std::string& where, const std::function<void()>& part);
-  // Throws Failure if a rank was lost: what this rank computes would be in vain.
+  // Throws Failure if a rank was lost, because the results of this rank would be useless.
   void CheckRanks();
   bool HasLostRank() const;
   // From now on a lost rank ends the run, because soon no rank waits for another.
   void StopReplacing();
-  // Waits for all ranks, and for replacements of the lost ones. Then no lost rank is replaced.
+  // Waits for all ranks and for replacements of lost ranks. Afterwards no lost rank is replaced.
   void Leave();
 
  private:

@@ -1,4 +1,4 @@
-// What the classes of the training loop share.
+// The state that the classes of the training loop share.
 #pragma once
 
 #include <ATen/ops/zeros.h>
@@ -39,7 +39,7 @@ struct RunState {
   const RankShare ranks;                           // the logical ranks of this process
   const std::shared_ptr<FlightRecorder> recorder;  // may be nullptr
   const Log log;
-  const VisitState state;                   // names what a checkpoint has
+  const VisitState state;                   // names the state of a checkpoint
   std::shared_ptr<Model> model = {};        // from Trainer::Build() on
   std::unique_ptr<Strategy> strategy = {};  // from Trainer::Build() on
   const Observers* observers = nullptr;     // on rank 0, from Trainer::Fit() on

@@ -39,7 +39,7 @@ void StateHasher::HashWeights(int64_t step, const Observers* observers) {
   const at::Tensor rows = at::zeros({mesh_.world.size, count}, at::kLong);
   auto* row = reinterpret_cast<uint64_t*>(rows.mutable_data_ptr<int64_t>());
   std::ranges::copy(hashes_, row + mesh_.world.rank * count);
-  AllReduceOnHost(mesh_.control.get(), rows);  // all other ranks have zeros there
+  AllReduceOnHost(mesh_.control.get(), rows);  // other ranks have zeros in this rank's row
   if (observers == nullptr) return;
   StateHashes all{.step = step, .names = names_};
   for (int rank = 0; rank < mesh_.world.size; ++rank, row += count) {

@@ -1,4 +1,4 @@
-// What every step does to gradients and weights, as hashes (report.state_hashes).
+// Hashes the gradients and the weights of every step (report.state_hashes).
 #pragma once
 
 #include <cstdint>
@@ -21,10 +21,10 @@ class StateHasher final : public StepPart {
   void AfterGradients(const Step& step) override { HashGradients(step.strategy.Gradients()); }
   void AfterUpdate(const Step& step) override { HashWeights(step.number, step.observers); }
 
-  // Within a step: averaged, not yet clipped, as Strategy::Gradients() gives them.
+  // Call it within a step, with Strategy::Gradients() before they are clipped.
   void HashGradients(std::span<const at::Tensor> gradients);
-  // After the step, once for each call of the above: hashes parameters and buffers, and tells the
-  // observers, which are nullptr on all ranks but 0, what all ranks have. A collective.
+  // A collective, once after each HashGradients(). Hashes parameters and buffers, and gives the
+  // observers the hashes of all ranks. `observers` is nullptr on all ranks but 0.
   void HashWeights(int64_t step, const Observers* observers);
 
  private:

@@ -7,8 +7,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr double kSavingShare = 0.25;  // of the grace, at least
-constexpr double kEndingShare = 0.1;   // of it, to end in
+constexpr double kSavingShare = 0.25;  // of StopGrace::whole, at least, is kept for a save
+constexpr double kEndingShare = 0.1;   // of StopGrace::whole is kept for the exit
 
 }  // namespace
 
@@ -45,7 +45,7 @@ BoundaryActions StepBoundary::Decide(int64_t step,
   const bool last = step == plan_.total_steps;
   BoundaryActions actions;
   actions.stop = votes && votes->stop && (!last || unfinished);
-  // A save under way would be waited for, and this rank by the others: only where no step follows.
+  // While a save runs, a due save waits, unless no step follows: ranks would wait for both.
   const bool free = votes && !votes->busy;
   actions.save = actions.stop || wanted || (last ? saves() || due_ : due_ && free);
   if (actions.save) due_ = false;

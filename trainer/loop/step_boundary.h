@@ -1,4 +1,4 @@
-// What is done between two steps: whether to save, and whether to stop. Pure.
+// Decides between two steps whether to save, and whether to stop. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,30 +11,30 @@
 
 namespace ddprun::trainer {
 
-// What a rank knows between two steps and the others may not; or what any of them knows, where they
-// have told each other, as they do beside the sums of a step (StepReports).
+// What a rank wants between two steps. StepReports combines all ranks' votes: a field is then true
+// if any rank set it.
 struct Votes {
   bool save = false;   // it is time to save, by this rank's clock
-  bool busy = false;   // the save before is not finished
-  bool stop = false;   // the run is to stop here and go on later: a signal, the end of its time
-  bool watch = false;  // the next step may be too long for what a stop leaves (IsLongStep)
+  bool busy = false;   // the last save is not finished
+  bool stop = false;   // stop here and resume later, because of a signal or run.max_time
+  bool watch = false;  // the next step may take longer than a stop allows (IsLongStep)
 };
 
-// Seconds from being told to stop to being killed: at first, and now. Infinite: not known.
+// Seconds from the stop signal to SIGKILL: the `whole` time, and what is `left`. Infinite: unknown.
 struct StopGrace {
   double whole = std::numeric_limits<double>::infinity();
-  double left = std::numeric_limits<double>::infinity();  // also of one that was not told
+  double left = std::numeric_limits<double>::infinity();  // infinite before the signal, too
 };
 
-// Whether a step of so many seconds may have to be given up in the middle.
+// Returns whether a stop may have to give up a step of this many seconds.
 bool IsLongStep(double seconds, const StopGrace& grace);
-// Whether the state could not be saved any more after the `rest` seconds of a step. `save_seconds`:
-// of the save before; 0: none.
+// Returns whether after the `rest` seconds of a step it would be too late to save. `save_seconds`
+// is the time of the last save; 0 means none.
 bool IsTooLate(double rest, double save_seconds, const StopGrace& grace);
-// Whether nothing can be waited for any more.
+// Returns whether there is no time left to wait for anything.
 bool IsOver(const StopGrace& grace);
 
-// What all ranks do, alike.
+// What all ranks do after a step. Equal on all ranks.
 struct BoundaryActions {
   bool save = false;
   bool stop = false;  // after saving
@@ -45,21 +45,21 @@ class StepBoundary {
   StepBoundary(const CheckpointConfig& checkpoint, const StepPlan& plan)
       : interval_(checkpoint.save_steps), plan_(plan) {}
 
-  // This rank's votes `seconds` after the training began. `stop`: it was asked to.
+  // Returns this rank's votes. `seconds` is the time since training began; `stop` is its vote.
   Votes VotesAt(double seconds, bool busy, bool stop) const;
 
-  // After `step`. `votes`: of any rank; nullopt: ranks did not meet in this step, and what is due
-  // waits until they do. `wanted`: this very state is to be kept. `unfinished`: the step's
-  // evaluation is left to a later start, so that the run may stop even after its last step.
+  // Decides after `step`. If ranks did not meet in this step, `votes` is nullopt, and a due save
+  // waits. `wanted` means: save this state in any case. `unfinished` means: a later start does the
+  // step's evaluation, so that the run may stop even after its last step.
   BoundaryActions Decide(int64_t step,
                          const std::optional<Votes>& votes,
                          bool wanted,
                          bool unfinished = false);
 
-  // A save has begun `seconds` after the training began.
+  // Notes that a save began `seconds` after training began.
   void NoteSave(double seconds) { saved_at_ = seconds; }
 
-  // What is due and waits.
+  // Names whether a due save waits.
   void NameUnsaved(StateVisitor& visitor);
 
   bool saves() const { return interval_.amount > 0; }

@@ -18,10 +18,10 @@ namespace ddprun::trainer {
 
 namespace {
 
-// After these a reducer has laid out its buckets for good, and the optimizer has all its state.
+// After this many steps the reducer's buckets are final, and the optimizer has all its state.
 constexpr int64_t kStepsBefore = 3;
 
-// The first thing for which the job's steps cannot be recorded, in words; empty: none.
+// Returns why the job's steps cannot be recorded, or "".
 std::string GraphObstacle(const Job& job, const Mesh& mesh) {
   if (mesh.device.is_cpu()) return "training is on the CPU";
   if (mesh.make_graph == nullptr) return mesh.device.str() + " has none";
@@ -30,7 +30,7 @@ std::string GraphObstacle(const Job& job, const Mesh& mesh) {
   return setting.empty() && by_host ? "gradients go through the host" : setting;
 }
 
-// Targets are below it; 0 for a model of users' own.
+// Returns the number that targets are less than; 0 for users' own models.
 int64_t ClassesOf(const ModelOptions& model) {
   return std::visit(
       [](const auto& options) -> int64_t {
@@ -57,7 +57,7 @@ std::unique_ptr<StepGraph> StepGraph::Make(const Job& job, const Mesh& mesh, con
   return nullptr;
 }
 
-// Not the default stream, which cannot be recorded.
+// Takes another stream than the default one, which cannot be recorded.
 StepGraph::StepGraph(int64_t classes, const Mesh& mesh, const Log& log)
     : classes_(classes),
       mesh_(mesh),
@@ -85,12 +85,13 @@ bool StepGraph::Takes(const Batch& batch, double total_predictions, int64_t step
   const bool same = form_ && Same(form, *form_);
   if (graph_ == nullptr && !same) form_ = form;
   if (++steps_ <= kStepsBefore) return false;
-  // A model refuses others, on the host.
+  // If a target is too large, the model refuses it on the host, outside of a graph.
   const bool accepted = batch.on_host.largest_target.value_or(0) < classes_;
-  // A collective is launched by all ranks' graphs, or queued by all of them.
+  // Either all ranks launch a collective with their graphs, or all ranks queue it.
   if (AllRanks(mesh_, same && accepted && batch.predictions > 0)) return true;
-  if (!std::exchange(said_other_form_, true)) {
-    Say("not used where the shape, padding or predictions of a batch are others than before, as "
+  if (!std::exchange(logged_other_form_, true)) {
+    LogOnRankZero(
+        "not used where the shape, padding or predictions of a batch are others than before, as "
         "in step " +
         std::to_string(step));
   }
@@ -108,7 +109,7 @@ std::optional<StepGraph::Results> StepGraph::Launch(const Batch& batch,
     learning_rate_ = at::empty({}, batch.inputs.options().dtype(at::kDouble));
     const bool recorded = Record(step);
     if (!AllRanks(mesh_, recorded)) {
-      if (recorded) Say("not used: a step cannot be recorded on another rank");
+      if (recorded) LogOnRankZero("not used: a step cannot be recorded on another rank");
       given_up_ = true;
       results_.reset();
       graph_.reset();
@@ -123,7 +124,7 @@ std::optional<StepGraph::Results> StepGraph::Launch(const Batch& batch,
   learning_rate_.copy_(at::scalar_tensor(learning_rate, at::kDouble).pin_memory(),
                        /*non_blocking=*/true);
   graph_->Replay();
-  // The next replay overwrites them before they are told.
+  // The next replay may overwrite results_ before a report reads it.
   const at::Tensor results = results_.clone();
   return Results{DeviceScalar(results[0]), DeviceScalar(results[1])};
 }
@@ -140,14 +141,14 @@ bool StepGraph::Record(const Step& step) {
   } catch (...) {
     std::string why = ExceptionText();
     std::ranges::replace(why, '\n', ' ');
-    Say("not used: a step cannot be recorded: " + why);
-    graph_.reset();  // the capture ends before anybody is waited for
+    LogOnRankZero("not used: a step cannot be recorded: " + why);
+    graph_.reset();  // ends the capture before this rank waits for others
     return false;
   }
   return true;
 }
 
-void StepGraph::Say(const std::string& text) const {
+void StepGraph::LogOnRankZero(const std::string& text) const {
   if (mesh_.world.rank == 0) log_.Info("CUDA graph: " + text);
 }
 

@@ -1,4 +1,4 @@
-// Steps that a device's graph replays: recorded once, each is one launch from then on.
+// Records a training step as a device's graph. Later steps are one launch of this graph.
 #pragma once
 
 #include <c10/core/StreamGuard.h>
@@ -18,11 +18,11 @@
 
 namespace ddprun::trainer {
 
-// A recorded step holds for batches of one form: shapes, predictions, padding. What else changes
-// from step to step, tokens and the learning rate, it reads from memory of the device. One thread.
+// A recorded step fits batches of one form: shapes, predictions, padding. It reads the values that
+// change from step to step, tokens and the learning rate, from the device's memory. One thread.
 class StepGraph {
  public:
-  // All that the host keeps of a step; on the device.
+  // All that the host keeps of a step. The values are on the device.
   struct Results {
     DeviceScalar loss;
     DeviceScalar grad_norm;
@@ -30,17 +30,17 @@ class StepGraph {
   // Queues a whole step: forward, backward, update. It may be called once, or never.
   using Step = std::function<Results(const Batch& batch, const DeviceScalar& learning_rate)>;
 
-  // nullptr where the config wants none, or where the job's steps cannot be recorded, which rank 0
-  // says. As long as it lives the thread's current stream is one of its own: the model has to be
-  // made there, as autograd adds gradients up on the stream on which it first sees them.
+  // Returns nullptr if the config wants no graph, or if the job's steps cannot be recorded; rank 0
+  // logs why. While the StepGraph lives, the thread's current stream is its own. Make the model on
+  // it, because autograd adds gradients on the stream on which it first sees them.
   static std::unique_ptr<StepGraph> Make(const Job& job, const Mesh& mesh, const Log& log);
-  // `classes`: what targets are below.
+  // Recorded targets must be less than `classes`.
   StepGraph(int64_t classes, const Mesh& mesh, const Log& log);
 
-  // Whether Launch() takes this step, on all ranks; where not, it is queued as always. A
-  // collective, as Launch() is. `total_predictions`: of all ranks.
+  // A collective. Returns whether all ranks may Launch() this step. If not, queue it as usual.
+  // `total_predictions` is the sum over all ranks.
   bool Takes(const Batch& batch, double total_predictions, int64_t step);
-  // nullopt: the step could not be recorded, and is to be queued as always; so are all that follow.
+  // A collective. Returns nullopt if recording failed: queue this and all later steps as usual.
   std::optional<Results> Launch(const Batch& batch, double learning_rate, const Step& step);
 
  private:
@@ -51,24 +51,24 @@ class StepGraph {
 
   static bool Same(const Form& a, const Form& b);
   bool Record(const Step& step);
-  void Say(const std::string& text) const;
+  void LogOnRankZero(const std::string& text) const;
 
   const int64_t classes_;
   const Mesh mesh_;
   const Log log_;
   const c10::StreamGuard stream_;
-  int64_t steps_ = 0;         // that came by
-  std::optional<Form> form_;  // of the recorded step; before, of the last one
+  int64_t steps_ = 0;         // that Takes() has seen
+  std::optional<Form> form_;  // of the recorded step; before recording, of the last step
   bool given_up_ = false;
-  bool said_other_form_ = false;
+  bool logged_other_form_ = false;
   std::vector<at::Tensor> host_copies_;
   at::Tensor learning_rate_;  // float64
   at::Tensor results_;        // float64: loss, norm
-  // After what it uses: it goes first.
+  // The graph is the last member, because it must be destroyed before the tensors that it uses.
   std::unique_ptr<DeviceGraph> graph_;
 };
 
-// Returns forward, backward and update of a step, for StepGraph::Launch(). 0: no clipping.
+// Returns forward, backward and update of a step for Launch(). max_grad_norm 0: no clipping.
 StepGraph::Step StepToRecord(
     const Step& step,
     double max_grad_norm,

@@ -21,7 +21,7 @@ void StepInput::Prefetch() {
   ahead_ = Load();
 }
 
-// All of a step: the weight of each micro-batch depends on the samples of all.
+// Loads all of a step, because the weight of each micro-batch depends on the samples of all.
 StepInput::Ready StepInput::Load() {
   Ready ready;
   try {

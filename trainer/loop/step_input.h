@@ -1,4 +1,4 @@
-// The batches of training, step by step, on their way from the loader to the model's device.
+// Moves the batches of each training step from the loader to the model's device.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace ddprun::trainer {
 
-// Of one epoch. One thread: the loader's.
+// The input of one epoch. Used by the loader's thread.
 class StepInput {
  public:
-  // Each step has `batches` of the loader, at the end of the epoch fewer; each is cut into `pieces`
-  // (SplitBatch). `loader` and `mover` must outlive it.
+  // A step takes `batches` of the loader, or fewer at the end of the epoch, and splits each batch
+  // into `pieces` (SplitBatch). `loader` and `mover` must outlive it.
   StepInput(Loader& loader, const BatchMover& mover, int64_t batches, int64_t pieces)
       : loader_(loader),
         mover_(mover),
@@ -23,17 +23,17 @@ class StepInput {
         pieces_(pieces),
         taken_(loader.taken()) {}
 
-  // All micro-batches of the next step, for the thread's current stream; none after the last step.
-  // Throws what the data set threw for one of them.
+  // Returns all micro-batches of the next step, for the thread's current stream; none after the
+  // last step. Throws the data set's exceptions.
   std::vector<Batch> Take();
 
-  // Has the next step's copied to the device while that computes this one, where there is a device:
-  // call it when this step has been queued. What the data set throws waits for Take().
+  // Copies the next step's micro-batches to the device while the device computes this step. Call it
+  // when this step is queued. If the data set throws, Take() throws the exception later.
   void Prefetch();
 
-  // Loader::taken() of the steps that were taken.
+  // Returns Loader::taken() after the last Take().
   int64_t taken() const { return taken_; }
-  // That the last Take() and the calls of Prefetch() since then took.
+  // Returns the time of the last Take() and of the calls of Prefetch() since then.
   double seconds() const { return seconds_; }
 
  private:

@@ -1,4 +1,4 @@
-// SEAM: a feature that goes along with every step and decides nothing about it.
+// SEAM: a feature that takes part in every step and decides nothing about it.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ class StepPart {
  public:
   virtual ~StepPart() = default;
   virtual void BeforeStep(const Step& /*step*/) {}
-  // Before the forward pass of each micro-batch, in a pipeline of each stage on this rank. A step
-  // that a device's graph replays comes neither here nor to AfterGradients().
+  // Comes before the forward pass of each micro-batch, in a pipeline of each stage on this rank. If
+  // a device's graph replays the step, neither this method nor AfterGradients() is called.
   virtual void BeforeMicroBatch(const Step& /*step*/, size_t /*micro_batch*/) {}
   // The gradients are averaged and have no loss scale, but are not clipped yet.
   virtual void AfterGradients(const Step& /*step*/) {}

@@ -41,8 +41,8 @@ FailureOfAllRanks BadGradients(int64_t step) {
             .page = "bad-loss"});
 }
 
-// Fetches what a device still has, all in one copy. The host's clock has seen how long it took to
-// ask for each step; with the wait for the last one they have the mean of what all took.
+// Copies all results from a device at once. The host has measured only how long it took to queue
+// each step, so every step gets the mean of these times with the wait for the copy.
 void ReadFromDevice(std::vector<StepResult>& results) {
   std::vector<DeviceScalar*> late;
   std::vector<at::Tensor> numbers;
@@ -63,8 +63,8 @@ void ReadFromDevice(std::vector<StepResult>& results) {
   for (StepResult& result : results) result.report.step_seconds = seconds;
 }
 
-// Rows of loss, samples, predictions, the wait for other stages and whether gradients are no
-// numbers, one for each result, and one of votes.
+// Returns sums over all ranks: for each result a row of loss, samples, predictions, the wait for
+// other stages and whether gradients are not finite, and then a row of votes.
 at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
                          const Votes& votes,
                          const RankShare& ranks,
@@ -81,7 +81,7 @@ at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
       *row++ = rank == 0 ? result.pipeline_wait_seconds : 0;
       *row++ = rank == 0 && !std::isfinite(static_cast<double>(result.grad_norm)) ? 1 : 0;
     }
-    // Those of the process count once.
+    // The votes of a process count once, for its first logical rank.
     for (const bool vote : {votes.save, votes.busy, votes.stop, votes.watch, false}) {
       *row++ = vote && rank == 0 ? 1 : 0;
     }
@@ -89,7 +89,7 @@ at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
   return SumOverRanks(sums, ranks, control);
 }
 
-// A collective where the device is not the CPU. The same devices on all ranks.
+// Returns the highest peak of all ranks. If the device is not the CPU, a collective.
 DeviceMemoryPeak PeakOverRanks(c10::Device device, c10d::Backend* control) {
   const DeviceMemoryPeak own = TakeMemoryPeak(device);
   if (device.is_cpu()) return own;
@@ -145,7 +145,7 @@ Votes StepReports::Report(const Observers* observers, const Votes& own, bool wai
     report.samples = std::llround(*row++);
     report.predictions = std::llround(*row++);
     const double waited = *row++;
-    // Also of those that came only after the sums (SumBeforeUpdate); these are alike on all ranks.
+    // A norm that came after SumBeforeUpdate() is not in the sums, but is equal on all ranks.
     const bool bad_gradients = *row++ > 0 || !std::isfinite(static_cast<double>(result.grad_norm));
     report.loss = loss_sum / static_cast<double>(report.predictions);
     if (report.predictions > 0) loss_.Add(report.loss);
@@ -164,11 +164,11 @@ Votes StepReports::Report(const Observers* observers, const Votes& own, bool wai
     }
     last_ = report;
     if (observers != nullptr) observers->Notify(&Observer::OnStep, report);
-    // Without any prediction there is no loss, and nothing to learn from, but nothing wrong either.
+    // A step without predictions has no loss, but is no error.
     const bool bad_loss = report.predictions > 0 && !std::isfinite(report.loss);
     if (!job_.config.training.stop_on_bad_loss) continue;
     if (bad_loss) throw BadLoss(report.step, report.loss);
-    // With a loss scale such a step is skipped.
+    // With a loss scale, a step with bad gradients is skipped.
     if (bad_gradients && report.loss_scale == 0) throw BadGradients(report.step);
   }
   return {.save = row[0] > 0, .busy = row[1] > 0, .stop = row[2] > 0, .watch = row[3] > 0};

@@ -1,4 +1,4 @@
-// What each step has come to, over all ranks.
+// Sums the results of steps over all ranks, and reports them.
 #pragma once
 
 #include <cstdint>
@@ -19,55 +19,53 @@
 
 namespace ddprun::trainer {
 
-// Of one logical rank and one step.
+// The sums of one logical rank in one step.
 struct StepSums {
   DeviceScalar loss;  // over the predictions
   int64_t samples = 0;
   int64_t predictions = 0;
 };
 
-// Of one process and one step.
+// The results of one process in one step.
 struct StepResult {
-  StepReport report = {};            // what the process knows of it alone; times are the host's
+  StepReport report = {};            // what the process alone knows; times are the host's
   std::vector<StepSums> sums = {};   // of its logical ranks
   DeviceScalar grad_norm = {};       // of the averaged gradients, before clipping
   double pipeline_wait_seconds = 0;  // waiting for other stages
-  bool diverged = false;             // nothing was updated, for the gradients are no numbers
+  bool diverged = false;             // gradients are not finite, so nothing was updated
 };
 
 // One thread.
 class StepReports {
  public:
-  // `ranks`: SummedRanks().
+  // `ranks` is SummedRanks().
   StepReports(const Job& job, const StepPlan& plan, const RankShare& ranks, const Mesh& mesh)
       : job_(job), plan_(plan), ranks_(ranks), control_(mesh.control), device_(mesh.device) {}
 
   // Adds a step for the next Report(), and logs it for reports of hangs.
   void Add(const StepResult& result, const Log& log);
 
-  // A collective before the update of the step, which is not added yet: sums its losses and the
-  // votes, for the next Report(), which has nothing else to sum then.
+  // A collective. Sums the losses and votes of a step before it is added. The next Report() uses
+  // these sums and needs no collective.
   void SumBeforeUpdate(const StepResult& result, const Votes& own);
 
-  // Whether gradients of this norm are to end the run instead of updating anything, on all ranks
-  // alike. Where a device would be waited for, or ranks have gradients of their own, Report() finds
-  // out.
+  // Returns, equally on all ranks, whether gradients of this norm end the run before the update. If
+  // the norm is on a device, or ranks have their own gradients, Report() checks them instead.
   bool HasDiverged(const Strategy& strategy, const DeviceScalar& grad_norm) const;
 
-  // A collective: sums what was added since the last time over all ranks, which have added the same
-  // steps, and tells the observers, which may be nullptr. Returns what any rank has voted for.
-  // Throws FailureOfAllRanks for a loss or gradients that are no numbers, where the config wants
-  // that. Without
-  // `wait` the steps are left to a later call: a device may still compute them.
+  // A collective. Sums the steps added since the last call over all ranks, reports them to
+  // `observers` (may be nullptr), and returns the votes of all ranks. Without `wait`, leaves the
+  // steps to a later call, because a device may still compute them. If the config says so, throws
+  // FailureOfAllRanks for a loss or gradients that are not finite.
   Votes Report(const Observers* observers, const Votes& own = {}, bool wait = true);
 
-  // Between two steps, when all of them have been told.
+  // Names the state between two steps, when all steps are reported.
   void NameState(StateVisitor& visitor);
-  // And the last report, which rank 0 may not have told when it was lost.
+  // Names the last report, which a lost rank 0 may not have written.
   void NameUnsaved(StateVisitor& visitor);
   const StepReport& last() const { return last_; }
 
-  // Whether the config wants the step told: the first, the last and every logging_steps-th.
+  // Returns whether the step is reported: the first, the last, or every logging_steps-th step.
   bool IsReported(int64_t step) const;
 
  private:
@@ -78,9 +76,9 @@ class StepReports {
   const c10::Device device_;
   std::vector<StepResult> results_;
   at::Tensor summed_;       // of SumBeforeUpdate
-  MeanMeter loss_;          // since the last step that was told
+  MeanMeter loss_;          // since the last step that was reported
   double run_seconds_ = 0;  // of all steps, also of earlier starts
-  StepReport last_;         // of the steps that were told
+  StepReport last_;         // of the last step that was summed
 };
 
 }  // namespace ddprun::trainer

@@ -1,7 +1,6 @@
-// A step that would not end before the process is killed is given up between two micro-batches:
-// what it has changed is put back, the state of before is saved, and the step is done after the run
-// has been taken up again. Ranks have to give it up alike, so they ask each other; only in steps so
-// long that it may be needed.
+// Gives up a step that would not end before SIGKILL: ranks stop between two micro-batches, restore
+// the buffers, and save the state from before the step. The resumed run repeats the step. All ranks
+// must give up together, so they ask each other, but only in long steps.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,35 +18,35 @@
 
 namespace ddprun::trainer {
 
-// Is thrown through Strategy::ForwardBackward, on all ranks alike.
+// StepWatch throws it through Strategy::ForwardBackward(), on all ranks.
 struct StepGivenUp {};
 
 // One thread.
 class StepWatch {
  public:
-  // Without it no step is given up.
+  // `asked` returns this process's grace. Without this call no step is given up.
   void Ask(std::function<StopGrace()> asked) { asked_ = std::move(asked); }
   bool asks() const { return asked_ != nullptr; }
 
-  // A step of so many micro-batches on this rank begins. If it may be given up, ranks ask each
-  // other between equally many parts of it on all ranks.
+  // Begins a step of this many micro-batches on this rank. If the step may be given up, ranks ask
+  // each other between its parts, of which all ranks have equally many.
   void Begin(const RunState& run, size_t micro_batches);
-  // Throws StepGivenUp. `save_seconds`: of IsTooLate.
+  // Throws StepGivenUp. `save_seconds` is the argument of IsTooLate().
   void BeforeMicroBatch(const Mesh& mesh, double save_seconds);
-  // Buffers of the model, which forward changes, become what they were when the step began.
+  // Restores the model's buffers, which forward changes, to their values before the step.
   void GiveUp(const Model& model);
   bool gave_up() const { return gave_up_; }
 
-  // Of a process that is to stop: whether what is left of its time is too short to wait any longer;
-  // whether, after `rest` seconds, it would be too short to save the state.
+  // Return whether a process that must stop has no time left to wait, and whether after `rest`
+  // seconds it would be too late to save.
   bool TimeIsOver() const { return asked_ && IsOver(asked_()); }
   bool IsTooLate(double rest, double save_seconds) const {
     return asked_ && trainer::IsTooLate(rest, save_seconds, asked_());
   }
 
-  // Votes::watch of this rank, after the step or at its end.
+  // Returns Votes::watch of this rank. Call it at the end of the step, or later.
   bool WantsNext() const { return asked_ && IsLongStep(Seconds(), asked_()); }
-  // Whether a rank has voted so for the step to come.
+  // Sets whether a rank has voted to watch the next step.
   void SetNext(bool watched) { next_ = watched; }
   bool next() const { return next_; }
 

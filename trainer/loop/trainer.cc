@@ -74,7 +74,7 @@ void Trainer::Build(bool joins, std::span<const StrategyKind> kinds) {
         LossScaler::Options{training.init_loss_scale, training.loss_scale_growth_interval});
   }
   if (run_.job.config.report.state_hashes) AddPart(hasher_.emplace(*run_.model, run_.mesh));
-  // Weights have often moved meanwhile: to other ranks, or to memory that ranks share.
+  // Weights have often moved since they were made: to other ranks, or to memory that ranks share.
   ReleaseTensorMemory();
 }
 
@@ -88,7 +88,7 @@ void Trainer::Fit(const Observers* observers) {
     RunEpoch(epoch);
   }
   if (!stopped_) recovery_.Leave();
-  // A lost save of any other step is followed by one that is due.
+  // Repeats a lost save of the last step. After an earlier step, a later save was due.
   if (!stopped_ && checkpoints_.has_lost(run_.step)) between_.Save();
   recovery_.EnterPhase(WorkerPhase::kFinishing);
   between_.FinishSave();
@@ -164,7 +164,7 @@ void Trainer::JoinAsReplacement() {
   sampler_.Restore(position_);
 }
 
-// All that the steps to come, and what is told of them, depend on.
+// Names all state on which later steps and their reports depend.
 void Trainer::NameState(StateVisitor& visitor) {
   run_.strategy->NameState(visitor);
   checkpoints_.NameState(visitor);
@@ -178,12 +178,12 @@ void Trainer::NameState(StateVisitor& visitor) {
 StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   const auto own = static_cast<size_t>(run_.ranks.own.size());
   StepResult result{.sums = std::vector<StepSums>(own)};
-  // Counts updates, as that of Hugging Face's Trainer: a step that was skipped has none.
+  // The schedule counts updates, like Hugging Face's Trainer: a skipped step has none.
   const int64_t updates = run_.step - (scaler_ ? scaler_->skipped() : 0);
   result.report.learning_rate =
       run_.job.config.optimizer.learning_rate * LearningRateFactor(schedule_, updates);
   const double total = TotalPredictions(micro_batches);
-  bool in_part = false;  // which has random numbers of its own
+  bool in_part = false;  // a part has its own random numbers
   const Step step{run_.step + 1, *run_.strategy, run_.observers};
   watch_.Begin(run_, micro_batches.size());
   for (StepPart* part : parts_) part->BeforeStep(step);
@@ -224,7 +224,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   for (StepPart* part : parts_) part->BeforeUpdate(step);
   Update(result);
   for (StepPart* part : parts_) part->AfterUpdate(step);
-  // Afterwards: it needs the gradients of all buckets. On all ranks: each may have a part of them.
+  // The norm waits for the gradients of all buckets. All ranks compute it: each may have a part.
   if (max_norm == 0 && !scaler_ && reports_.IsReported(step.number)) {
     result.grad_norm = run_.strategy->GradientNorm();
   }
@@ -258,8 +258,8 @@ void Trainer::Update(StepResult& result) {
   if (result.diverged) return;
   if (!scaler_) return run_.strategy->Step();
   result.report.loss_scale = scaler_->scale();
-  // Waits for a device, once a step. The norm is over all gradients of all ranks, so that all
-  // decide alike; its squares, in double, are finite if the gradients are.
+  // Waits for a device, once a step. All ranks decide alike, because the norm covers the gradients
+  // of all ranks. It is finite if the gradients are, because it is computed in double.
   if (scaler_->Accepts(static_cast<double>(result.grad_norm), run_.step + 1)) {
     run_.strategy->Step();
   }
@@ -278,8 +278,8 @@ double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
   return count.item<double>();
 }
 
-// The loss whose gradients, averaged over the ranks and added up over the micro-batches, are those
-// of the mean over all predictions.
+// Returns a loss whose gradients, averaged over ranks and summed over micro-batches, are the
+// gradients of the mean over all predictions.
 at::Tensor Trainer::WeightedLoss(Model& model, const Batch& batch, double total, StepSums& sums) {
   const bool counts = run_.mesh.adds_to_sums();
   if (counts) {
@@ -288,7 +288,7 @@ at::Tensor Trainer::WeightedLoss(Model& model, const Batch& batch, double total,
   }
   const double scale = scaler_ ? scaler_->scale() : 1;
   const PrecisionScope precision(run_.job.config.training.precision, scale);
-  // A mean over no predictions is no number, but the other ranks count on this one's gradients.
+  // A mean over no predictions is NaN, but the other ranks wait for gradients of this rank.
   if (batch.predictions == 0) return model.Outputs(batch).sum() * 0;
   const auto predictions = static_cast<double>(batch.predictions);
   const at::Tensor loss = model.Loss(batch);

@@ -31,7 +31,7 @@
 
 namespace ddprun::trainer {
 
-// Used by one thread. Every method is a collective where there is a process group.
+// Used by one thread. If there is a process group, every method is a collective.
 class Trainer {
  public:
   // `job` must outlive it; `plan` is PlanFor(job, world size); `recorder` may be nullptr.
@@ -46,13 +46,13 @@ class Trainer {
   // BuildStrategy(). Throws Failure.
   void Build(bool joins = false, std::span<const StrategyKind> kinds = StrategyKinds());
 
-  // Goes on where the run was when the checkpoint was saved, and saves to `place`. All ranks alike,
-  // before Fit. Throws Failure where it does not fit; FailureOfAllRanks where that is so on all.
+  // Loads the state of the checkpoint. Call it on all ranks, before Fit(). Throws FailureOfAllRanks
+  // if the state does not fit, and Failure if it cannot be read.
   void Restore(const Checkpoint& checkpoint);
-  // The same where ranks do not see the checkpoint: rank 0 reads it, and sends it to the others,
-  // for which it is nullptr. REQUIRES: all ranks have the same state (fact::kOwnState).
+  // Restores a checkpoint that only rank 0 can read: rank 0 loads and broadcasts it. Other ranks
+  // pass nullptr. REQUIRES: all ranks have equal state (fact::kOwnState).
   void RestoreFromRankZero(const Checkpoint* checkpoint);
-  void EvaluateFirst() { between_.EvaluateFirst(); }  // in Fit: the checkpoint OwesEvaluation
+  void EvaluateFirst() { between_.EvaluateFirst(); }  // in Fit(), because of OwesEvaluation()
   void SaveTo(const CheckpointPlace& place, std::optional<RankPart> part) {
     checkpoints_.SaveTo(place, part);
   }
@@ -69,24 +69,23 @@ class Trainer {
     between_.ReportMissed(written, observers);
   }
 
-  // Asked on every rank; what one answers counts for all. Must not throw, nor wait.
-  // Between steps: whether the run is to stop there, to go on later.
+  // Stops the run after a step if `asked` returns true on any rank. `asked` must not throw or wait.
   void StopWhen(std::function<bool()> asked) { between_.StopWhen(std::move(asked)); }
-  // Between micro-batches, too: what is left of the time in which it has to stop. A step that does
-  // not fit into it is given up, and the state of before it saved.
+  // `asked` returns the time in which the run must stop. If a step does not fit into this time,
+  // gives the step up and saves the state from before it. `asked` must not throw or wait.
   void StopWithin(std::function<StopGrace()> asked) { watch_.Ask(std::move(asked)); }
 
   // Calls the part in every step. On all ranks, before Fit(); `part` must outlive it.
   void AddPart(StepPart& part) { parts_.push_back(&part); }
 
-  // Trains to the end of the run, with validation as configured, or until it is to stop.
-  // `observers` is nullptr on all ranks but 0. Then rank 0 has the whole model. Throws Failure.
+  // Trains, with validation as configured, until the run ends or stops. If it has ended, rank 0 has
+  // the whole model. `observers` is nullptr on all ranks but 0. Throws Failure.
   void Fit(const Observers* observers);
 
-  // Throws Failure when a rank is gone.
+  // Throws Failure if a rank is gone.
   void WaitForAllRanks() { run_.WaitForAllRanks(); }
 
-  // REQUIRES, and Fit too: Build was called.
+  // REQUIRES, like Fit(): Build() was called.
   Model& model() { return *run_.model; }
   const BuildNotes& notes() const { return notes_; }
   int64_t step() const { return run_.step; }              // optimizer steps done
@@ -101,7 +100,7 @@ class Trainer {
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
   double TotalPredictions(const std::vector<Batch>& micro_batches);
   at::Tensor WeightedLoss(Model& model, const Batch& batch, double total, StepSums& sums);
-  void Update(StepResult& result);  // with a loss scale, if the gradients are finite
+  void Update(StepResult& result);  // with a loss scale, only if the gradients are finite
   bool LaunchStep(const Step& step, const Batch& batch, double total, StepResult& result);
 
   std::unique_ptr<StepGraph> graph_;  // before the model, which is made on its stream

@@ -18,12 +18,10 @@ std::shared_ptr<Model> BuildModel(const Job& job,
                                   c10::Device device,
                                   std::vector<std::string>* fresh_parameters = nullptr);
 
-// Gives all ranks what they have of a model: `whole` is rank 0's, the others' is not looked at. A
-// collective.
+// A collective. Gives all ranks their parts of rank 0's `whole`. Other ranks may pass nullptr.
 void HandOutModel(const Model* whole, const Model& part, const Mesh& mesh);
 
-// On rank 0 the whole model, to write it and to try it out, of what all ranks have of it. A
-// collective. Throws Failure.
+// A collective. On rank 0, returns the whole model, gathered from all ranks. Throws Failure.
 std::shared_ptr<Model> GatherModel(const Job& job, Strategy& strategy, const Mesh& mesh);
 
 }  // namespace ddprun::trainer

@@ -20,7 +20,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// All stages of the pipeline.
+// Returns all stages of the pipeline.
 std::vector<PipelineStage> StagesOf(const std::vector<int64_t>& parts,
                                     const std::vector<c10::Device>& devices) {
   std::vector<PipelineStage> stages;
@@ -33,7 +33,7 @@ std::vector<PipelineStage> StagesOf(const std::vector<int64_t>& parts,
   return stages;
 }
 
-// "stage 0 on cpu: tokens to blocks.1"; one line a stage.
+// Returns a line for each stage, such as "stage 0 on cpu: tokens to blocks.1".
 std::vector<std::string> PlacementText(const std::vector<PipelineStage>& stages,
                                        const std::vector<Stage>& parts,
                                        bool over_ranks) {
@@ -57,7 +57,7 @@ ScheduleActions ScheduleOf(const StrategyConfig& strategy, bool one_by_one) {
                                                                 : &OneForwardOneBackwardActions;
 }
 
-// What costs are counted by, which take values, is rank 0's.
+// A collective. Rank 0 counts the costs of parts, because only its model has values.
 std::vector<int64_t> PartsOfAll(const Job& job, const Model& model, int stages, const Mesh& mesh) {
   std::vector<int64_t> parts = PartsOfStages(job, model, stages);
   parts.resize(static_cast<size_t>(stages));

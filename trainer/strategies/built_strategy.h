@@ -1,4 +1,4 @@
-// What the making of a strategy takes and gives.
+// The inputs and results of functions that make a strategy.
 #pragma once
 
 #include <memory>

@@ -53,7 +53,7 @@ BuiltStrategy BuildZero(const BuildInputs& in, std::shared_ptr<Model> whole) {
   if (in.dims.replicas == Replicas::kShardGradients) options.stage = ZeroStage::kGradients;
   if (in.dims.replicas == Replicas::kShardParameters) {
     options.stage = ZeroStage::kParameters;
-    // Blocks are the same for every batch; which there are, a model says for one of them.
+    // A model lists its blocks for a batch, but they are equal for every batch.
     Loader one(*in.job.train, {0}, {.batch_size = 1, .prefetch = 0});
     options.blocks = BlocksOf(*model, one.Next().value());
   }

@@ -291,7 +291,7 @@ class DataParallel final : public Strategy {
     for (const DeviceMemoryReport::Device& device : report.devices) {
       samples.push_back(device.samples);
     }
-    if (!told_.insert(samples).second) return;
+    if (!reported_splits_.insert(samples).second) return;
     const StateDict state = State();
     for (const StateTensor& one : state.tensors) {
       if (one.name.starts_with("optimizer.")) report.devices[0].optimizer += Bytes({one.tensor});
@@ -305,7 +305,7 @@ class DataParallel final : public Strategy {
   ReplicatedModel all_;
   const std::unique_ptr<Strategy> single_;
   const c10::Device first_device_;
-  std::set<std::vector<int64_t>> told_;  // samples of each device
+  std::set<std::vector<int64_t>> reported_splits_;  // samples of each device
 };
 
 }  // namespace

@@ -83,7 +83,7 @@ class Strategy {
   }
   // Prepares all ranks for a repeated step, after another process has replaced a lost rank
   // (ModuleSync::Options::rejoins). A collective. The state stays; the groups drop their part of
-  // the step. `giver`: a rank that was in the step.
+  // the step. `giver` is a rank that was in the step.
   virtual void Rejoin(int giver);
   // Returns the seconds that the last step waited for communication.
   virtual double exposed_seconds() const { return 0; }

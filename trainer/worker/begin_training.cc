@@ -15,7 +15,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Where not all ranks see the folder of the checkpoints: what is saved all the same, a line.
+// Decides what to save if not all ranks see the checkpoint folder. Returns a line about it.
 std::string SaveWithoutSharedFolder(const Job& job,
                                     const SharedStart& start,
                                     const FolderView& view,
@@ -50,9 +50,9 @@ SharedStart Share(c10d::Backend* control, const RunStart& start) {
       {.place = start.place, .saved = start.checkpoint ? SavedRun(*start.checkpoint) : SavedRun()});
 }
 
-// A collective: each rank that sees the checkpoint compares its part of the bytes. Returns what is
-// damaged, the same on all ranks. `opened`: what rank 0 has in `start`. Throws Failure, on all
-// ranks, where one of them cannot read.
+// A collective. Each rank that sees the checkpoint opens it as `opened`, unless `start` has it, and
+// checks its part of the bytes. Returns the damage, equal on all ranks. Throws FailureOfAllRanks if
+// a rank cannot read.
 std::optional<Error> Check(const std::string& path,
                            const std::optional<RankPart>& part,
                            const RunStart& start,
@@ -64,7 +64,7 @@ std::optional<Error> Check(const std::string& path,
     if (result) {
       opened = *std::move(result);
     } else {
-      // No damage, because rank 0 has just opened it: this rank does not see all of it yet.
+      // This is no damage, because rank 0 has opened the checkpoint: this rank sees it later.
       error = UnreadableCheckpoint("", 0);
       error->where = result.error().where;
       error->what = result.error().what;
@@ -98,17 +98,20 @@ Log OpenLog(const std::string& name,
   return log;
 }
 
-std::string Build(const Job& job, const Environment& environment, Trainer& trainer, bool joins) {
+std::string BuildAndTune(const Job& job,
+                         const Environment& environment,
+                         Trainer& trainer,
+                         bool joins) {
   SetUpDevices(job.config.training);
   trainer.Build(joins);
   if (!trainer.mesh().device.is_cpu()) return "";
   return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
 }
 
-std::vector<std::string> GoOn(const Job& job,
-                              const RankInfo& rank,
-                              RunStart& start,
-                              Trainer& trainer) {
+std::vector<std::string> Resume(const Job& job,
+                                const RankInfo& rank,
+                                RunStart& start,
+                                Trainer& trainer) {
   c10d::Backend* const control = trainer.mesh().control.get();
   SharedStart shared = Share(control, start);
   const bool several_nodes = rank.local_world_size != rank.world_size;

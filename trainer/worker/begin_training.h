@@ -13,25 +13,25 @@
 
 namespace ddprun::trainer {
 
-// What LOGLEVEL shows goes to `sink`; the flight recorder keeps the last lines of all.
+// Opens a log. Lines that LOGLEVEL allows go to `sink`, the last of all to the flight recorder.
 Log OpenLog(const std::string& name,
             const Environment& environment,
             std::shared_ptr<FlightRecorder> recorder,
             Log::Sink sink);
 
-// Weights, then what computes best with them: a line for people, or "". `joins` is the
-// argument of BuildStrategy(). Throws Failure.
-std::string Build(const Job& job,
-                  const Environment& environment,
-                  Trainer& trainer,
-                  bool joins = false);
+// Builds the model, then picks the fastest matrix engine. Returns a line that names the engine; ""
+// means there was no choice. `joins` is the argument of BuildStrategy(). Throws Failure.
+std::string BuildAndTune(const Job& job,
+                         const Environment& environment,
+                         Trainer& trainer,
+                         bool joins = false);
 
-// A collective, once there are weights: takes up what the checkpoint has, or where shards of it are
-// damaged the one before. Returns what has changed since, a line each. `start`: rank 0's; of the
-// others none knows more than they are told. Throws Failure.
-std::vector<std::string> GoOn(const Job& job,
-                              const RankInfo& rank,
-                              RunStart& start,
-                              Trainer& trainer);
+// A collective, after the model was built. Loads the checkpoint of rank 0's `start`, or an earlier
+// checkpoint if it is damaged; other ranks pass an empty `start`. Returns a line for each key that
+// has changed. Throws Failure.
+std::vector<std::string> Resume(const Job& job,
+                                const RankInfo& rank,
+                                RunStart& start,
+                                Trainer& trainer);
 
 }  // namespace ddprun::trainer

@@ -39,7 +39,7 @@ bool Collect(CheckedJob& found, const std::function<void()>& part) {
   }
 }
 
-// Which samples are read: the share of the bytes that is read at all, half of it from the head.
+// Returns the samples to read: about kWholeBytes of `bytes`, half of them from the head.
 std::vector<int64_t> Chosen(int64_t size, double bytes) {
   int64_t count = size;
   if (bytes > kWholeBytes) {
@@ -96,7 +96,7 @@ std::string MemoryFact(const Job& job, const RankInfo& rank) {
 
 }  // namespace
 
-// Of a config with errors, the files it names: that they are there does not depend on the rest.
+// Checks the files that a config with errors names, because they do not depend on the errors.
 void JobChecker::CheckNamedFiles(const Config& config, CheckedJob& found) const {
   for (const auto* files : {&config.data.train_files, &config.data.validation_files}) {
     if (config.data.format == DataFormat::kImageFolder) break;
@@ -146,7 +146,7 @@ void JobChecker::Open(const Config& config) {
   for (const std::string& note : job_.data_notes) opened_.facts.push_back("data: " + note);
 }
 
-// What the ranks, the memory, the disk and the run that it resumes say to it.
+// Checks the job against its ranks, the memory, the disk, and the run that it resumes.
 void JobChecker::CheckTogether(CheckedJob& found) {
   StepPlan plan;
   std::vector<std::string> changes;
@@ -189,7 +189,7 @@ CheckedJob JobChecker::Check(const std::vector<std::string>& overrides) {
     sections_ = sections;
     Open(*config);
   } else {
-    const ModelConfig model = job_.config.model;  // with what the folder says
+    const ModelConfig model = job_.config.model;  // with the values of its folder
     job_.config = *config;
     job_.config.model = model;
   }

@@ -1,4 +1,4 @@
-// `ddp-trainer check`: everything that can be known of a run without a step of it, all at once.
+// `ddp-trainer check` reports everything that can be known about a run without a step.
 #pragma once
 
 #include <string>
@@ -17,15 +17,15 @@ struct CheckedJob {
   std::vector<std::string> facts;  // lines
 };
 
-// One thread. Data that several runs share is opened and read once, where they follow each other.
+// One thread. If successive runs have the same data, it is opened and read once.
 class JobChecker {
  public:
-  // `rank`: one of the ranks that are to be started.
+  // `rank` is one of the ranks that will be started.
   JobChecker(std::string config_path, const RankInfo& rank, Environment environment)
       : path_(std::move(config_path)), rank_(rank), environment_(std::move(environment)) {}
 
-  // Of files up to 16 MiB in all every sample is read, of larger ones the first and others spread
-  // over the rest; the facts say which.
+  // Checks the job with `overrides`. If its files have at most 16 MiB in all, reads every sample;
+  // else reads the first samples and some of the rest. The facts say which.
   CheckedJob Check(const std::vector<std::string>& overrides);
 
  private:
@@ -37,7 +37,7 @@ class JobChecker {
   const std::string path_;
   const RankInfo rank_;
   const Environment environment_;
-  std::string sections_;  // what opened_ was made from
+  std::string sections_;  // of the config that opened_ was made from
   Job job_;
   CheckedJob opened_;
 };

@@ -13,7 +13,7 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Models below are done with products that LibTorch's default is best at (kSmallProduct).
+// The products of models with fewer parameters are fastest with LibTorch's default (kSmallProduct).
 constexpr int64_t kSmallModel = 1 << 16;
 
 void CheckOneDnn() {
@@ -38,7 +38,7 @@ std::string Bf16Line() {
 }  // namespace
 
 void SetUpDevices(const TrainingConfig& training) {
-  // cuDNN takes it unless it is told not to.
+  // cuDNN uses TF32 by default.
   at::globalContext().setAllowTF32CuDNN(training.tf32);
   at::globalContext().setAllowTF32CuBLAS(training.tf32);
 }
@@ -54,7 +54,7 @@ std::string SetUpCompute(const TrainingConfig& training,
   if (training.precision == Precision::kFp16) {
     return "matrix products: float16, which is for GPUs: on a CPU it is many times slower";
   }
-  // Virtual ranks are to have the same bits where another engine is the faster one.
+  // With virtual ranks, the bits must not depend on which engine is faster on this machine.
   if (training.matmul_engine != MatmulSetting::kAuto || training.virtual_ranks > 0) {
     return std::string("matrix products: ") + MatmulEngineName(CurrentMatmulEngine());
   }

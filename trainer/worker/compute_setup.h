@@ -1,4 +1,4 @@
-// How this process computes: who multiplies matrices, and in which type.
+// Sets up how this process computes: its matrix engine and its types of numbers.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,20 @@
 
 namespace ddprun::trainer {
 
-// What float32 means on GPUs: TF32 where training.tf32 wants it, never by itself. Of the process;
-// before it trains on any.
+// Lets GPUs compute float32 in TF32 if training.tf32 is true, and forbids it if not. Sets it for
+// the process; call it before training.
 void SetUpDevices(const TrainingConfig& training);
 
-// Chooses the matrix engine of the process as training.matmul_engine says, and returns what to tell
-// the user about it: one line, empty when there is nothing to choose. With "auto" a model of few
-// parameters stays with LibTorch's default, unmeasured. Throws Failure for an engine that is not to
-// be had here (HasOneDnn).
+// Chooses the matrix engine of the process as training.matmul_engine says. With "auto", a model of
+// few parameters keeps LibTorch's default, without a measurement. Returns a line for the user, or
+// "" if there was no choice. Throws Failure if the engine is not available (HasOneDnn).
 std::string SetUpCompute(const TrainingConfig& training,
                          int64_t parameters,
                          const Environment& environment);
 
-// For a run that goes on, after SetUpCompute: with "auto" the engine of its steps so far, as
-// another one has other bits. `run`: Checkpoint::run(); of an old one, that names none, nothing
-// changes. Returns a line to warn with where that is not what would be chosen here, or "".
+// Call it after SetUpCompute(), if a run resumes. With "auto", takes the engine that `run`
+// (Checkpoint::run()) names, if it names an engine, because another engine gives other bits.
+// Returns a warning if SetUpCompute() had chosen another engine, or "".
 std::string KeepEngine(const TrainingConfig& training, const std::string& run);
 
 }  // namespace ddprun::trainer

@@ -23,9 +23,8 @@ struct PlacedAxis {
   int stride;  // between the ranks of neighbours
 };
 
-// What LibTorch's NCCL groups read when they are made, of a rank's last seconds. The watchdog
-// leaves a device's error to the thread that trains, which tells it; a trace that no rank keeps is
-// neither written nor waited for.
+// Variables that LibTorch's NCCL groups read when they are made. They let the training thread, and
+// not the watchdog, report a device's error, and switch off the trace, because no rank keeps it.
 constexpr std::array<std::array<const char*, 2>, 3> kGroupSettings = {
     {{"TORCH_NCCL_RETHROW_CUDA_ERRORS", "0"},
      {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
@@ -50,7 +49,7 @@ void ReplaceGroups(const CudaModule& module,
                              {&mesh.tensor, "tensor", 1},
                              {&mesh.pipeline, "pipeline", tensor * mesh.data.size}};
   c10::intrusive_ptr<c10d::Store> store;
-  // Axes may share a group, as the data and the shard axis.
+  // Axes may share a group, such as the data and the shard axis.
   std::map<const c10d::Backend*, c10::intrusive_ptr<c10d::Backend>> made;
   for (const PlacedAxis& placed : axes) {
     Axis& axis = *placed.axis;
@@ -62,7 +61,7 @@ void ReplaceGroups(const CudaModule& module,
       const std::string name = prefix + placed.name + "/" + std::to_string(first);
       group = module.make_group(c10::make_intrusive<c10d::PrefixStore>(name, store), axis.rank,
                                 axis.size, timeout, name);
-      // Now, not in its first collective: it gives memory to buckets before.
+      // Connects before the first collective, because the group gives memory to buckets earlier.
       group->eagerConnectSingleDevice(mesh.device);
     }
     axis.group = group;
@@ -76,7 +75,7 @@ std::string PutOnDevices(const std::string& device,
                          std::chrono::milliseconds timeout,
                          Mesh& mesh) {
   if (device == "cpu") return "";
-  // The same on all of this node's ranks.
+  // All ranks of a node have equal modules, so one node needs no collective.
   const bool one_node = rank.local_world_size == rank.world_size;
   if (choice.module == nullptr && one_node) return choice.note;
   Result<c10::Device> own = c10::Device(c10::kCPU);
@@ -89,7 +88,7 @@ std::string PutOnDevices(const std::string& device,
   }
   Place(mesh, *own, choice);
   for (const auto& [name, value] : kGroupSettings) ::setenv(name, value, /*overwrite=*/0);
-  // All ranks make their groups in the same order, so they agree.
+  // All ranks make their groups in the same order, so their counters agree.
   static std::atomic<int> generations = 0;
   const std::string prefix = StoreKey(environment, "nccl/" + std::to_string(generations++) + "/");
   const auto open_store = [&]() -> c10::intrusive_ptr<c10d::Store> {

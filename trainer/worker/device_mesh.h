@@ -13,11 +13,11 @@
 
 namespace ddprun::trainer {
 
-// Gives each process the GPU with its local rank's number, and the axes groups between GPUs, where
-// run.device asks for that: "cuda", or "auto" and every process has one. `mesh` is on the CPU so
-// far, and its control group stays there. Returns why the CPU is taken although there are GPUs, or
-// "". A collective where ranks may differ: not for "cpu", nor where all ranks are on one node that
-// has no GPU. Throws Failure when "cuda" has no GPU for this process.
+// If `device` is "cuda", or "auto" and every process has a GPU, gives each process the GPU with its
+// local rank's number, and the axes of `mesh` groups between GPUs; the control group stays on the
+// CPU. Returns why training is on the CPU although there are GPUs, or "". A collective, unless
+// `device` is "cpu" or all ranks are on one node without GPUs. Throws Failure if "cuda" has no GPU
+// for this process.
 std::string PutOnDevices(const std::string& device,
                          const DeviceChoice& choice,
                          const RankInfo& rank,
@@ -25,17 +25,17 @@ std::string PutOnDevices(const std::string& device,
                          std::chrono::milliseconds timeout,
                          Mesh& mesh);
 
-// The same for a process that has all of those devices, of strategy.devices, or shares the one of
-// run.device with others: groups stay on the CPU, as NCCL takes no GPU twice. Throws Failure when
-// one is not there, naming the key. REQUIRES: there is one.
+// Puts `mesh` on the devices of `key`: strategy.devices, or the device of run.device, which several
+// processes may share. Groups stay on the CPU, because NCCL takes no GPU twice. Throws Failure if a
+// device is missing. REQUIRES: `devices` is not empty.
 void PutOnNamedDevices(const std::vector<c10::Device>& devices,
                        const std::string& key,
                        const DeviceChoice& choice,
                        Mesh& mesh);
 
-// Gives the axes groups between devices instead of theirs, connected to mesh.device; those of the
-// same processes share one. They meet under `prefix` in the store, which is opened where there are
-// any. A collective.
+// A collective. Replaces the groups of all axes by groups between devices, connected to
+// mesh.device. Axes that share a group share its replacement. Groups meet under `prefix` in the
+// store, which is opened only if there is a group.
 void ReplaceGroups(const CudaModule& module,
                    const std::string& prefix,
                    const std::function<c10::intrusive_ptr<c10d::Store>()>& open_store,

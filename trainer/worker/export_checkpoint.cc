@@ -42,7 +42,7 @@ Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment) {
                                      {environment, here, here}));
 }
 
-// Under the names that are wanted, in the order of the checkpoint.
+// Returns the tensors that `what` names, in the order of the checkpoint.
 std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
   std::vector<LazyTensor> tensors;
   const auto add = [&](const std::string& name, const CheckpointTensor& tensor) {
@@ -63,8 +63,8 @@ std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
   return tensors;
 }
 
-// The head of a model whose head is its embedding: no checkpoint names it, and state dicts of
-// PyTorch and transformers do, as the same storage.
+// Adds the head of a model whose head is its embedding. A checkpoint does not name such a head, but
+// state dicts of PyTorch and transformers do, with the storage of the embedding.
 void AddTiedHead(const Checkpoint& checkpoint, std::vector<LazyTensor>& tensors) {
   const nlohmann::json run = ReadRunText(checkpoint.run());
   const TiedHead names =
@@ -79,8 +79,8 @@ void AddTiedHead(const Checkpoint& checkpoint, std::vector<LazyTensor>& tensors)
   tensors.push_back(std::move(tied));
 }
 
-// What the model has under a name. Ranks that train apart have one each, equal where they save but
-// for buffers: rank 0's counts.
+// Returns a tensor of the model. Ranks that train apart have saved a tensor each; they are equal,
+// except for buffers, so this returns rank 0's.
 at::Tensor ReadModel(const Checkpoint& checkpoint, const std::string& name, int64_t dimensions) {
   const at::Tensor stored = checkpoint.Read(std::string(kModel) + name);
   return stored.dim() == dimensions + 1 ? stored[0] : stored;

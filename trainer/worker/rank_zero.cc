@@ -44,8 +44,8 @@ RunHeader HeaderOf(const Job& job,
   header.run_name = folder.name;
   header.config_hash = folder.config_hash;
   header.world_size = rank.world_size;
-  // Nodes may have different numbers of ranks; other launchers than ddprun and torchrun, which
-  // say how many nodes there are, make them alike.
+  // ddprun and torchrun set the number of nodes, which may have different numbers of ranks. With
+  // other launchers, all nodes have equally many ranks.
   const int alike = rank.world_size / rank.local_world_size;
   header.nodes = static_cast<int>(ValueOrThrow(
       environment.GetInt("GROUP_WORLD_SIZE", alike, 1, std::numeric_limits<int>::max())));
@@ -103,8 +103,7 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
                        .page = "weights-not-saved"});
 }
 
-// Which step was the best, where that was asked for. A checkpoint has a score if no step before it
-// was better.
+// Returns a line about the best step. A checkpoint has a score if no step before it was better.
 std::string BestText(const Job& job, const RunStart& start) {
   const std::string& score = job.config.checkpoint.save_best;
   const Result<std::vector<StoredCheckpoint>> all = ListCheckpoints(start.place.folder);
@@ -119,13 +118,13 @@ std::string BestText(const Job& job, const RunStart& start) {
          QuoteForShell(best->path) + " --to=FOLDER";
 }
 
-// What rank 0 leaves behind when training has ended.
+// Saves the weights, and notes what the run leaves behind.
 void Finish(const Job& job, const RunStart& start, Trainer& trainer, const Observers& observers) {
   const RunFolder& folder = start.folder;
   if (job.config.checkpoint.save_at_end) {
     const std::string path = folder.path + "/model";
     const ModelConfig& model = job.config.model;
-    // A weights file by itself has no companions.
+    // A single weights file has no other files beside it.
     const bool folder_given = std::filesystem::is_directory(model.name_or_path);
     std::string aside;
     try {
@@ -159,8 +158,8 @@ std::string MetricsPath(const std::string& run) {
   return run + "/metrics.jsonl";
 }
 
-// With as many processes as now: with others a step may have other samples. "" where checkpoints
-// have the model alone, since no run continues from such a one.
+// Returns the command that resumes the run, with as many processes as now, because otherwise a step
+// may have other samples. Returns "" if checkpoints have the model alone.
 std::string ResumeCommand(const Job& job,
                           const Environment& environment,
                           const RunHeader& header,
@@ -182,21 +181,21 @@ std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
          TextOf(stop.reason());
 }
 
-// Whether the run has a checkpoint, of its own or of another run, from which the command continues.
-bool CanGoOn(const std::string& command, const RunStart& start) {
+// Returns whether there is a checkpoint, of this run or of another, from which the command resumes.
+bool CanResume(const std::string& command, const RunStart& start) {
   if (command.empty()) return false;
   if (start.checkpoint) return true;
   const auto stored = ListCheckpoints(start.place.folder);
   return stored && !stored->empty();
 }
 
-void AddGoOnNote(const RunStart& start,
-                 const Environment& environment,
-                 int local_rank,
-                 const std::string& command,
-                 Observers& observers) {
+void AddResumeNote(const RunStart& start,
+                   const Environment& environment,
+                   int local_rank,
+                   const std::string& command,
+                   Observers& observers) {
   if (command.empty()) return;
-  observers.Add(std::make_unique<ResumeNote>(command, CanGoOn(command, start),
+  observers.Add(std::make_unique<ResumeNote>(command, CanResume(command, start),
                                              [environment, local_rank](std::string_view left) {
                                                NoteResumeCommand(environment, local_rank, left);
                                              }));
@@ -207,39 +206,39 @@ Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Obser
       .bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = MetricsPath(folder.path)}));
 }
 
-// From here on the run's files are written. `goes_on` is the argument of MetricsFile.
+// Adds the observers that write the run's files. `continues_file` is the argument of MetricsFile.
 void AddFiles(const ReportConfig& config,
               const RunStart& start,
               Observer& terminal,
               Observers& observers,
-              bool goes_on = false) {
+              bool continues_file = false) {
   const RunFolder& folder = start.folder;
   const std::string metrics = MetricsPath(folder.path);
-  observers.Add(std::make_unique<TimeLedger>(metrics, terminal, goes_on, start.idle_seconds));
-  observers.Add(std::make_unique<MetricsFile>(metrics, terminal, goes_on));
+  observers.Add(
+      std::make_unique<TimeLedger>(metrics, terminal, continues_file, start.idle_seconds));
+  observers.Add(std::make_unique<MetricsFile>(metrics, terminal, continues_file));
   if (config.state_hashes) {
     const std::string path = folder.path + "/" + kStateHashesName;
     observers.Add(std::make_unique<StateHashFile>(path, terminal));
   }
 }
 
-// From where the trainer stands to the end of the run, and what it leaves behind. `prepare` comes
-// first: what it throws is told, too. `to_go_on`: a command.
+// Calls `prepare`, trains to the end of the run, and saves the weights. Reports all failures.
 void TrainToTheEnd(const Job& job,
                    const RunStart& start,
                    const StopRequest& stop,
-                   const std::string& to_go_on,
+                   const std::string& resume_command,
                    Trainer& trainer,
                    const Observers& observers,
                    const std::function<void()>& prepare) {
   try {
     prepare();
-    // A rank 0 that has taken another's place after the last step has the weights to write.
+    // A rank 0 that replaces a lost rank after the last step must still write the weights.
     const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);
     if (trainer.stopped()) {
-      observers.Note(StoppedText(trainer, stop) + (CanGoOn(to_go_on, start)
-                                                       ? "; to go on: " + to_go_on
+      observers.Note(StoppedText(trainer, stop) + (CanResume(resume_command, start)
+                                                       ? "; to go on: " + resume_command
                                                        : "; it has no checkpoint to go on from"));
     }
     if (done) observers.Note("nothing to do: the run has done all of its steps");
@@ -249,7 +248,8 @@ void TrainToTheEnd(const Job& job,
     }
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
-    if (start.begun && CanGoOn(to_go_on, start)) observers.Note("to go on: " + to_go_on);
+    if (start.begun && CanResume(resume_command, start))
+      observers.Note("to go on: " + resume_command);
     observers.Notify(&Observer::OnEnd, end);
     throw;
   }
@@ -259,27 +259,27 @@ void TrainToTheEnd(const Job& job,
 
 }  // namespace
 
-void GoOnAsRankZero(const Job& job,
-                    const RankInfo& rank,
-                    const Environment& environment,
-                    const StopRequest& stop,
-                    Trainer& trainer) {
-  Build(job, environment, trainer, /*joins=*/true);
+void ReplaceRankZero(const Job& job,
+                     const RankInfo& rank,
+                     const Environment& environment,
+                     const StopRequest& stop,
+                     Trainer& trainer) {
+  BuildAndTune(job, environment, trainer, /*joins=*/true);
   trainer.JoinAsReplacement();
   const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
                        .place = trainer.place(),
                        .begun = true};
-  const WrittenSteps told = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
+  const WrittenSteps written = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
   Observers observers;
   Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
   AddFiles(job.config.report, start, terminal, observers, /*continues_file=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
-  const std::string to_go_on = ResumeCommand(job, environment, header, start.folder);
-  AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
+  const std::string resume_command = ResumeCommand(job, environment, header, start.folder);
+  AddResumeNote(start, environment, rank.local_rank, resume_command, observers);
   observers.Notify(&Observer::OnBegin, header);
-  TrainToTheEnd(job, start, stop, to_go_on, trainer, observers,
-                [&] { trainer.ReportMissed(told, observers); });
+  TrainToTheEnd(job, start, stop, resume_command, trainer, observers,
+                [&] { trainer.ReportMissed(written, observers); });
 }
 
 void TrainAsRankZero(const Job& job,
@@ -288,10 +288,10 @@ void TrainAsRankZero(const Job& job,
                      const std::shared_ptr<FlightRecorder>& recorder,
                      const StopRequest& stop,
                      Trainer& trainer) {
-  // What is to come is said before the weights, which may take long. Only a model of the user's own
-  // has to be there to be counted.
+  // Announces the run before it builds the model, which may take long. Only a user's own model must
+  // be built before its parameters can be counted.
   std::string compute;
-  if (job.shape == nullptr) compute = Build(job, environment, trainer);
+  if (job.shape == nullptr) compute = BuildAndTune(job, environment, trainer);
   const int64_t parameters = ParameterCount(job.shape ? *job.shape : trainer.model());
   RunStart start = ChooseRunStart(job.config, environment, ReportTime::Now().unix_seconds);
   RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
@@ -306,27 +306,27 @@ void TrainAsRankZero(const Job& job,
   const std::string unlike = UnlikePyTorch(job.config);
   if (!unlike.empty() && !start.checkpoint) log.Info(unlike);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
-  const std::string to_go_on = ResumeCommand(job, environment, header, start.folder);
+  const std::string resume_command = ResumeCommand(job, environment, header, start.folder);
   const auto begin = [&] {
     if (start.begun) return;
     BeginRun(start, job.config, environment);
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
     AddFiles(job.config.report, start, terminal, observers);
-    AddGoOnNote(start, environment, rank.local_rank, to_go_on, observers);
+    AddResumeNote(start, environment, rank.local_rank, resume_command, observers);
     observers.Notify(&Observer::OnBegin, header);
   };
   try {
-    // What a run goes on from may be refused, and then nothing is changed.
+    // A run that resumes changes no file before it has accepted the checkpoint.
     if (start.folder.made && !start.checkpoint) begin();
-    TrainToTheEnd(job, start, stop, to_go_on, trainer, observers, [&] {
-      if (job.shape != nullptr) compute = Build(job, environment, trainer);
+    TrainToTheEnd(job, start, stop, resume_command, trainer, observers, [&] {
+      if (job.shape != nullptr) compute = BuildAndTune(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);
       for (const std::string& line : trainer.notes().stages) log.Info(line);
-      // A checkpoint has them all.
+      // A checkpoint has all weights.
       if (!trainer.notes().fresh_parameters.empty() && !start.checkpoint) {
         log.Info(FreshText(job, trainer));
       }
-      const std::vector<std::string> changes = GoOn(job, rank, start, trainer);
+      const std::vector<std::string> changes = Resume(job, rank, start, trainer);
       begin();
       for (const std::string& note : start.notes) log.Warning(note);
       for (const std::string& change : changes) log.Warning(change);

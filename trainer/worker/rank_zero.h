@@ -1,4 +1,4 @@
-// What rank 0 does besides training: the run folder, what people see, the weights at the end.
+// Rank 0 trains, and also writes the run folder, reports to people, and saves the final weights.
 #pragma once
 
 #include <memory>
@@ -11,18 +11,18 @@
 
 namespace ddprun::trainer {
 
-// From the weights to the end of the run. Throw Failure.
+// Builds the model, begins or resumes the run, and trains to its end. Throws Failure.
 void TrainAsRankZero(const Job& job,
                      const RankInfo& rank,
                      const Environment& environment,
                      const std::shared_ptr<FlightRecorder>& recorder,
                      const StopRequest& stop,
                      Trainer& trainer);
-// The same in the place of a rank 0 that was lost, whose files it takes over.
-void GoOnAsRankZero(const Job& job,
-                    const RankInfo& rank,
-                    const Environment& environment,
-                    const StopRequest& stop,
-                    Trainer& trainer);
+// Trains in place of a lost rank 0 and continues its run folder. Throws Failure.
+void ReplaceRankZero(const Job& job,
+                     const RankInfo& rank,
+                     const Environment& environment,
+                     const StopRequest& stop,
+                     Trainer& trainer);
 
 }  // namespace ddprun::trainer

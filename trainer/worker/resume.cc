@@ -45,11 +45,11 @@ bool IsAbove0(const Environment& environment, const char* variable) {
 }
 
 struct JobNames {
-  std::vector<std::string> all;        // that this run's folder is marked with
-  std::vector<std::string> restarted;  // those under which the job may have a folder already
+  std::vector<std::string> all;        // marks of this run's folder
+  std::vector<std::string> restarted;  // names under which the job may already have a folder
 };
 
-// Several launchers can start a job again, each with a name of its own for it.
+// Returns the job's names. Each launcher that can restart a job has its own name for it.
 JobNames NamesOfJob(const Config& config, const Environment& environment) {
   JobNames names;
   const auto add = [&](const std::string& name, bool restarted) {
@@ -80,7 +80,7 @@ Failure NoCheckpoint(const std::string& path, std::string what) {
                        .page = "no-checkpoint"});
 }
 
-// The newest before `before`; or the one that the run began from.
+// Sets start.checkpoint to the newest before step `before`, or to the one the run began from.
 void TakeNewest(int64_t before, RunStart& start) {
   NewestCheckpoint newest =
       ValueOrThrow(OpenNewest(start.folder.checkpoints, Verify::kSizes, before));
@@ -106,15 +106,15 @@ class Chooser {
   RunStart Choose() const {
     if (config_.run.resume == "never") return {};
     const std::string own = ValueOrThrow(FindRunFolder(config_, jobs_.restarted));
-    if (!own.empty()) return TakeUp(own);
+    if (!own.empty()) return ContinueRun(own);
     if (ResumesPath(config_)) return FromPath(config_.run.resume);
     const std::string named = config_.run.resume == "auto" ? NewestOfName() : "";
-    return named.empty() ? RunStart() : TakeUp(named);
+    return named.empty() ? RunStart() : ContinueRun(named);
   }
 
  private:
-  // Of the runs of this name the one that has saved last: the first may have been killed before it
-  // had saved anything. "" where none has.
+  // Returns the run of this name that has saved last, because other runs may have been killed
+  // before their first save. "" means that none has saved.
   std::string NewestOfName() const {
     std::string newest;
     fs::file_time_type newest_time = fs::file_time_type::min();
@@ -131,17 +131,17 @@ class Chooser {
     return newest;
   }
 
-  RunStart TakeUp(const std::string& path, const std::string& wanted = "") const {
+  RunStart ContinueRun(const std::string& path, const std::string& wanted = "") const {
     RunStart start{.folder = ValueOrThrow(OpenRunFolder(path, config_)), .wanted = wanted};
     TakeNewest(INT64_MAX, start);
     return start;
   }
 
-  // A run folder is gone on in; from a checkpoint a new run begins, so that nothing that came after
-  // it is lost.
+  // Continues a run folder. From a checkpoint a new run begins, so that nothing that came after the
+  // checkpoint is lost.
   RunStart FromPath(const std::string& path) const {
     if (!fs::exists(path)) throw NoCheckpoint(path, "There is no such folder.");
-    if (fs::exists(path + "/" + kResolvedConfig)) return TakeUp(path, path);
+    if (fs::exists(path + "/" + kResolvedConfig)) return ContinueRun(path, path);
     return {.checkpoint = ValueOrThrow(Checkpoint::Open(path, Verify::kSizes)), .wanted = path};
   }
 
@@ -149,21 +149,21 @@ class Chooser {
   const JobNames jobs_;
 };
 
-// Of the run that saved a checkpoint; "" where nobody knows.
+// Returns the folder of the run that saved a checkpoint.
 std::string RunOf(const Checkpoint& checkpoint) {
   const fs::path folder = fs::absolute(checkpoint.path() + "/").parent_path().parent_path();
   const Result<std::optional<CheckpointOwner>> owner = OwnerOf(folder.string());
   return owner && *owner ? (*owner)->run_folder : folder.parent_path().string();
 }
 
-// Keys that a run may change and be the same run.
+// Returns whether a run may change the key when it resumes.
 bool IsFree(const Key& key) {
   constexpr std::array<std::string_view, 4> kSections = {"comm", "checkpoint", "evaluation",
                                                          "report"};
   constexpr std::array<std::string_view, 16> kKeys = {
       "run.name", "run.output_dir", "run.max_time", "run.resume", "run.device", "run.recovery",
       "data.dataloader_num_workers", "data.dataloader_prefetch_factor",
-      // Judged together, by the samples of a step.
+      // CompareRuns() compares the samples of a step instead.
       "training.per_device_train_batch_size", "training.gradient_accumulation_steps",
       "training.per_device_eval_batch_size", "training.gradient_checkpointing",
       "training.stop_on_bad_loss", "strategy.bucket_cap_mb", "strategy.first_bucket_mb",
@@ -210,7 +210,7 @@ RunStart ChooseRunStart(const Config& config, const Environment& environment, do
 void PassOver(const Error& damage, RunStart& start) {
   const Checkpoint& damaged = *start.checkpoint;
   const bool own = damaged.path() != start.folder.origin && !start.folder.made;
-  if (!own) throw Failure(damage);  // there is none before it
+  if (!own) throw Failure(damage);  // there is no earlier checkpoint
   start.notes.push_back("passing over " + damage.where + ": " + damage.what);
   TakeNewest(damaged.step(), start);
 }
@@ -270,8 +270,8 @@ FolderView LookAtFolder(const CheckpointPlace& place, c10d::Backend* control) {
     fs::create_directories(place.folder, error);
     (void)WriteFileAtomically(token, "", Durability::kUnsynced);
   }
-  ExchangeTexts(control, "");  // it is there, or will not be
-  // File systems between hosts may show it late.
+  ExchangeTexts(control, "");  // rank 0 has written the file, or never will
+  // File systems between hosts may show the file late.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   while (!see() && control->getRank() > 0 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -322,7 +322,7 @@ std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, cons
   const auto total = [&](int64_t count) {
     return ShareOf(ShareOptions(job.config, job.train->size(), {.count = count})).total;
   };
-  // Samples of the whole batches of an epoch.
+  // Returns the samples of an epoch's whole batches.
   const auto in_batches = [&](int64_t step_samples, int64_t count, int64_t accumulation) {
     const int64_t batch = std::max<int64_t>(1, step_samples / (count * accumulation));
     return total(count) / count / batch * batch * count;

@@ -1,4 +1,4 @@
-// What a run goes on from, and in which folder.
+// Finds the checkpoint from which a run resumes, and the run's folder.
 #pragma once
 
 #include <optional>
@@ -15,77 +15,74 @@
 
 namespace ddprun::trainer {
 
-// Where a start of a run stands.
+// The folder and the checkpoint of one start of a run.
 struct RunStart {
   RunFolder folder = {};
   CheckpointPlace place = {};
-  // That it goes on from, its shards not looked at yet; none: from the beginning.
+  // The run resumes from it. Its shards are not checked yet. nullopt: training begins at step 1.
   std::optional<Checkpoint> checkpoint = {};
-  std::string wanted = {};              // by run.resume: a path that must have a checkpoint
+  std::string wanted = {};              // path of run.resume that must have a checkpoint
   std::vector<std::string> notes = {};  // lines
   double unix_seconds = 0;
-  bool begun = false;  // BeginRun
-  // From the last line of the start before until this one, where somebody made it later; < 0: the
-  // clock went back.
+  bool begun = false;  // the run's files may be written
+  // Seconds from the last line of the earlier start to this start, if a user has started the run
+  // again. < 0 means that the clock went back.
   double idle_seconds = 0;
 };
 
-// Whether the launcher has started the job's workers before: after a failure, or in another round
-// of an elastic job.
+// Returns whether the launcher has started the job's workers before: it restarts them after a
+// failure, and in each round of an elastic job.
 bool IsRestart(const Environment& environment);
 
-// As run.resume says: opens the folder of a run, which changes nothing in it. Without a folder the
-// run is to make a new one. On one rank. Throws Failure: there is nothing to go on from (page
-// "no-checkpoint"), another process trains there, or something cannot be read, so that nobody
-// knows.
+// Opens the run folder that run.resume means, and changes nothing in it. If there is none, the
+// result has no folder. Call it on one rank. Throws Failure if there is no checkpoint to resume
+// from (page "no-checkpoint"), another process trains in the folder, or a file cannot be read.
 RunStart FindRunStart(const Config& config, const Environment& environment);
-// The same for a run that begins: makes a new folder where it needs one. On rank 0, once.
+// Calls FindRunStart(), and makes a new folder if there is none. Call it once, on rank 0.
 RunStart ChooseRunStart(const Config& config, const Environment& environment, double unix_seconds);
 
-// On rank 0, where `damage` was found in the checkpoint: takes the one before, if there is one.
-// Throws Failure as above.
+// Replaces the damaged checkpoint of `start` by the checkpoint before it. Call it on rank 0. Throws
+// `damage` if there is no earlier checkpoint; see also FindRunStart().
 void PassOver(const Error& damage, RunStart& start);
 
-// On rank 0, once it is known that the run goes on from the checkpoint: from here on its folder is
-// written to. Metrics end where the run goes on, and what later steps left is out of the way.
-// Throws Failure.
+// Prepares the run's folder for writing: removes the metrics of later steps than the checkpoint's,
+// and moves their checkpoints aside. Call it on rank 0, when the run can resume. Throws Failure.
 void BeginRun(RunStart& start, const Config& config, const Environment& environment);
 
-// For a rank 0 that takes the place of a lost one: the folder of the run under way, which that one
-// had. Throws Failure.
+// Opens the folder of the running run, for a rank 0 that replaces a lost rank 0. Throws Failure.
 RunFolder TakeOverRun(const std::string& path,
                       const Config& config,
                       const Environment& environment);
-// Of a checkpoint: what a run that goes on from it is compared with.
+// What CompareRuns() needs of a checkpoint.
 struct SavedRun {
   SavedRun() = default;
   SavedRun(const Checkpoint& checkpoint);
 
-  std::string path = {};  // empty: there is none
+  std::string path = {};  // empty: there is no checkpoint
   std::string run = {};   // Checkpoint::run()
   bool model_only = false;
 };
 
-// What the other ranks need of rank 0's.
+// What the other ranks need of rank 0's RunStart.
 struct SharedStart {
   CheckpointPlace place;
   SavedRun saved = {};
 };
-// A collective. `own`: rank 0's.
+// A collective. Returns rank 0's `own` on all ranks.
 SharedStart ShareStart(c10d::Backend* control, const SharedStart& own);
 
 // Which ranks see the folder that rank 0 writes checkpoints to.
 struct FolderView {
   bool by_all = true;
-  // This rank among those that see it; nullopt: it does not.
+  // This rank among the ranks that see the folder; nullopt: it does not see the folder.
   std::optional<RankPart> part = RankPart();
 };
-// A collective: rank 0 leaves a file in the folder, and all look for it. Where rank 0 cannot write
-// there, all are taken to see it, and each save says what is in the way.
+// A collective. Rank 0 writes a file to the folder, and all ranks look for it. If rank 0 cannot
+// write, the result is that all ranks see the folder, and each save reports its error.
 FolderView LookAtFolder(const CheckpointPlace& place, c10d::Backend* control);
 
-// Compares the saved run with the one that goes on from it: a line for each key that matters and
-// has changed. Throws Failure where it cannot go on (page "cannot-resume").
+// Compares the saved run with the run that resumes it. Returns a line for each key that matters and
+// has changed. Throws Failure if the run cannot resume (page "cannot-resume").
 std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, const StepPlan& plan);
 
 }  // namespace ddprun::trainer

@@ -28,9 +28,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-// The number that the launcher gives: LibTorch has read the variable when it was loaded, which
-// for a worker forked from the template was before the launcher said it. Virtual ranks have one
-// each, however many processes there are: sums of several threads have other bits.
+// Sets the launcher's number of threads, because LibTorch read the variable when it was loaded: in
+// a forked worker before the launcher set it. Virtual ranks have one thread, because the bits of a
+// sum depend on the number of threads.
 void SetThreads(const TrainingConfig& training, const Environment& environment) {
   if (training.virtual_ranks > 0) return at::set_num_threads(1);
   const int64_t threads = ValueOrThrow(environment.GetInt("OMP_NUM_THREADS", 0, 1, 4096));
@@ -54,7 +54,7 @@ Mesh MeetOthers(const Job& job,
     group->SetAllReduceAlgorithm(job.config.comm.algorithm);
     mesh = MakeMesh(group, dims);
   }
-  // Others recover from no rank but one on the CPU, and are in the middle of training.
+  // A replacement stays on the CPU, and the other ranks, in the middle of training, do not meet it.
   if (FirstGeneration(environment) > 0) return mesh;
   const std::string& device = job.config.run.device;
   if (device.find(':') != std::string::npos) {
@@ -66,8 +66,8 @@ Mesh MeetOthers(const Job& job,
   return mesh;
 }
 
-// What the launcher does with a rank that was killed, where it may be replaced, is its own affair:
-// FlightRecorder::SetRecoveryGeneration tells it.
+// Returns whether lost ranks may be replaced. Ranks show this to the launcher, which decides, with
+// FlightRecorder::SetRecoveryGeneration().
 bool RecoversFromPeers(const Config& config,
                        const RankInfo& rank,
                        const Environment& environment,
@@ -99,18 +99,18 @@ int Train(const Job& job,
   trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
   try {
     if (rank.rank == 0 && joins) {
-      GoOnAsRankZero(job, rank, environment, stop, trainer);
+      ReplaceRankZero(job, rank, environment, stop, trainer);
     } else if (rank.rank == 0) {
       TrainAsRankZero(job, rank, environment, recorder, stop, trainer);
     } else {
-      Build(job, environment, trainer, joins);
+      BuildAndTune(job, environment, trainer, joins);
       RunStart of_rank_zero;
-      joins ? trainer.JoinAsReplacement() : void(GoOn(job, rank, of_rank_zero, trainer));
+      joins ? trainer.JoinAsReplacement() : void(Resume(job, rank, of_rank_zero, trainer));
       trainer.Fit(nullptr);
     }
   } catch (const FailureOfAllRanks& failure) {
     const int status = ReportFailure(failure.error(), environment, rank.rank == 0);
-    // The launcher stops the others when the first one ends: not before rank 0 has said it.
+    // The launcher stops all ranks when the first rank ends, so rank 0 must report the error first.
     trainer.WaitForAllRanks();
     return status;
   }
@@ -120,7 +120,7 @@ int Train(const Job& job,
 }  // namespace
 
 int RunWorker(const Job& job, const Environment& environment) {
-  // Outlives the report of a failure: ending a group between devices may wait for other ranks.
+  // Outlives the report of a failure, because the end of a group may wait for other ranks.
   Mesh mesh;
   try {
     NoteStopSignals(environment);
@@ -131,7 +131,7 @@ int RunWorker(const Job& job, const Environment& environment) {
     NameInStacks("rank " + std::to_string(rank.rank));
     const StepPlan plan = PlanFor(job, rank.world_size);
     const bool joins = FirstGeneration(environment) > 0;
-    if (!joins) CheckNeeds(job, rank);  // of all ranks, and the others have what they need
+    if (!joins) CheckNeeds(job, rank);  // counts all ranks, and the others are running
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
     const Log log =
         OpenLog("rank " + std::to_string(rank.rank), environment, recorder,

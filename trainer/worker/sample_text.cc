@@ -19,8 +19,8 @@ namespace {
 
 constexpr int64_t kByteValues = 256;
 
-// What is no UTF-8 becomes U+FFFD; control characters, which might move the cursor or worse,
-// become '.'.
+// Replaces bytes that are not UTF-8 by U+FFFD, and control characters, which might move the cursor
+// or worse, by '.'.
 std::string Presentable(std::string text) {
   for (char& c : text) {
     const auto code = static_cast<unsigned char>(c);

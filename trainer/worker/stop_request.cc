@@ -24,10 +24,11 @@ int64_t SteadyNs() {
 }  // namespace
 
 StopRequest::StopRequest(const RunConfig& config, const Environment& environment) {
-  const Result<int64_t> told =
+  const Result<int64_t> began_ns =
       environment.GetInt("DDPRUN_JOB_BEGAN_NS", SteadyNs(), 0, std::numeric_limits<int64_t>::max());
-  const auto began = SteadyClock::time_point(std::chrono::nanoseconds(told ? *told : SteadyNs()));
-  // Longer ones would not fit into the clock.
+  const auto began =
+      SteadyClock::time_point(std::chrono::nanoseconds(began_ns ? *began_ns : SteadyNs()));
+  // A longer limit would not fit into the clock.
   constexpr double kNoLimit = 1e9;
   const double seconds = config.max_time.amount;
   end_ = seconds > 0 && seconds < kNoLimit

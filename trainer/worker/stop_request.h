@@ -1,4 +1,4 @@
-// Who asks for the end of a run before its last step: signals, and run.max_time.
+// Signals and run.max_time ask a run to stop before its last step.
 #pragma once
 
 #include <chrono>
@@ -11,24 +11,24 @@
 
 namespace ddprun::trainer {
 
-// Each counts for more than those before it.
+// A later reason outweighs an earlier reason.
 enum class StopReason : uint8_t { kNone, kTime, kSignal, kInterrupt };
 
-// The exit status of a rank that has stopped for it: kStoppedStatus, or 128 + SIGINT.
+// Returns the exit status of a rank that has stopped: kStoppedStatus, or 128 + SIGINT.
 int StopStatus(StopReason reason);
-// "SIGTERM", "Ctrl-C (SIGINT)", "run.max_time is over"; of a signal that another rank has got: "a
-// signal to another rank".
+// Returns "SIGTERM", "Ctrl-C (SIGINT)", "run.max_time is over", or if only another rank has got the
+// signal, "a signal to another rank".
 std::string TextOf(StopReason reason);
 
-// What this process knows. One thread.
+// The stop requests to this process. One thread.
 class StopRequest {
  public:
-  // The time counts from the job's start, if the launcher says when that was, by a clock that never
+  // run.max_time counts from the job's start, if the launcher gives it, by a clock that never
   // jumps.
   StopRequest(const RunConfig& config, const Environment& environment);
 
   StopReason reason() const;
-  // As the launcher or the user says (TORCH_ELASTIC_SHUTDOWN_TIMEOUT); of a signal to this process.
+  // Returns the grace of TORCH_ELASTIC_SHUTDOWN_TIMEOUT, counted from a signal to this process.
   StopGrace grace() const;
 
  private:

@@ -70,7 +70,7 @@ struct Message {
   std::vector<UniqueFd> descriptors;
 };
 
-// nullopt when the agent has closed its end.
+// Returns nullopt if the agent has closed its end.
 std::optional<Message> Receive(const UniqueFd& socket) {
   std::string buffer(kMaxMessageBytes, '\0');
   alignas(cmsghdr) char control[CMSG_SPACE(kDescriptors * sizeof(int))];
@@ -133,7 +133,7 @@ Request ReadRequest(Message message, const Environment& base) {
   return request;
 }
 
-// Bytes read before the end of file or `count`.
+// Returns the number of bytes read before the end of file, at most `count`.
 size_t ReadBytes(const UniqueFd& pipe, size_t count) {
   size_t total = 0;
   char byte = 0;
@@ -146,7 +146,7 @@ size_t ReadBytes(const UniqueFd& pipe, size_t count) {
   return total;
 }
 
-// The standard streams, then the environment of the process itself, for libraries that ask it.
+// Replaces the standard streams, and then the process's own environment, which libraries read.
 void TakeOver(Request& request) {
   for (int fd = 0; fd < 3; ++fd) dup2(request.descriptors[static_cast<size_t>(fd)].get(), fd);
   for (size_t i = 0; i < 3; ++i) request.descriptors[i].reset();
@@ -164,7 +164,7 @@ void TakeOver(Request& request) {
   }
 }
 
-// The worker's first steps, up to the point where it is the agent's child.
+// Runs the worker's first steps, until it is the agent's child.
 void BecomeWorker(Request& request, Pipe& gate, Pipe& sessions, pid_t agent) {
   setsid();
   WriteBytes(sessions.write.get(), std::string_view("\0", 1));
@@ -172,15 +172,16 @@ void BecomeWorker(Request& request, Pipe& gate, Pipe& sessions, pid_t agent) {
   gate.write.reset();
   ReadBytes(gate.read, 1);  // returns at the end of file: the gate opens by being closed
   gate = {};
-  // From here on the agent is the parent, and its death is ours. If it died before, or the gate
-  // opened because the template was killed too early, nobody would watch over this process.
+  // From now on the agent is the parent, and its death ends this process. If the agent died
+  // earlier, or the template was killed and so the gate opened too early, no process would watch
+  // this one.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != agent) _exit(1);
   TakeOver(request);
 }
 
-// In the process in between: forks the workers, tells the agent their pids and ends. Returns the
-// index of the request in the workers themselves.
+// Runs in the process in between: forks the workers, sends the agent their pids, and ends. In a
+// worker, returns the index of its request.
 size_t ForkWorkers(std::vector<Request>& requests,
                    const UniqueFd& socket,
                    Pipe& gate,
@@ -195,7 +196,7 @@ size_t ForkWorkers(std::vector<Request>& requests,
       BecomeWorker(requests[i], gate, sessions, agent);
       return i;
     }
-    if (pid < 0) _exit(1);  // those forked so far see no agent as parent, and end
+    if (pid < 0) _exit(1);  // the workers forked so far see no agent as parent, and end
     pids.push_back(pid);
   }
   // The agent signals process groups: it must not learn of a worker that has none yet.
@@ -205,7 +206,7 @@ size_t ForkWorkers(std::vector<Request>& requests,
   _exit(0);
 }
 
-// In the template: returns nullopt when the workers run, or in a worker its request.
+// In the template, returns nullopt when the workers run. In a worker, returns its request.
 std::optional<Request> ForkGroup(std::vector<Request> requests, UniqueFd& socket, pid_t agent) {
   Pipe gate = MakePipe();
   Pipe sessions = MakePipe();
@@ -223,7 +224,7 @@ std::optional<Request> ForkGroup(std::vector<Request> requests, UniqueFd& socket
     errno = EAGAIN;
     ThrowSystemError("forking workers");
   }
-  return std::nullopt;  // gate and sessions close here: the workers go on
+  return std::nullopt;  // gate and sessions close here, and the workers continue
 }
 
 }  // namespace

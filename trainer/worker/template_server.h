@@ -21,14 +21,14 @@
 namespace ddprun::trainer {
 
 struct TemplateCallbacks {
-  // In the template, before a group is forked; may throw Failure, which ends the template.
+  // Runs in the template, before a group is forked. A Failure ends the template.
   std::function<void(const Environment& first_worker)> check;
-  // In the forked worker, with its environment; the result is its exit status.
+  // Runs in the forked worker, with its environment. Returns its exit status.
   std::function<int(const Environment& environment)> run;
 };
 
-// Serves until the agent closes the socket; returns the exit status of this process (which, after
-// a fork, may be a worker). REQUIRES: no other thread runs. Throws Failure.
+// Serves until the agent closes the socket. Returns the exit status of this process, which may be a
+// worker after a fork. REQUIRES: no other thread runs. Throws Failure.
 int ServeTemplate(UniqueFd socket,
                   const Environment& environment,
                   const TemplateCallbacks& callbacks);

@@ -184,7 +184,7 @@ TEST(DeviceFloat32, IsTf32WhereThatIsWanted) {
     Mesh mesh;
     mesh.device = simulated::DeviceAt(0);
     Trainer trainer(job, PlanFor(job, 1), mesh, nullptr, Log::ToStderr({}));
-    Build(job, Environment(), trainer);
+    BuildAndTune(job, Environment(), trainer);
     EXPECT_EQ(at::globalContext().allowTF32CuDNN(), tf32);
     EXPECT_EQ(at::globalContext().allowTF32CuBLAS(), tf32);
   }
