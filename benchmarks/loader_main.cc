@@ -28,8 +28,8 @@ int main(int argc, char** argv) {
   if (argc != 2) return 2;
   try {
     const Job job = OpenJob(argv[1], {}, ddprun::Environment::OfProcess());
-    DistributedSampler sampler({.dataset_size = job.train->size(),
-                                .seed = static_cast<uint64_t>(job.config.data.data_seed)});
+    ddprun::DistributedSampler sampler({.dataset_size = job.train->size(),
+                                        .seed = static_cast<uint64_t>(job.config.data.data_seed)});
     for (int64_t epoch = 0; std::cin >> epoch;) {
       const auto start = std::chrono::steady_clock::now();
       sampler.set_epoch(epoch);

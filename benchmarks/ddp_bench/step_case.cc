@@ -52,7 +52,7 @@ StepCase MakeCase(const CaseOptions& options, int rank) {
 }
 
 std::unique_ptr<Optimizer> StepCase::MakeOptimizer() const {
-  return MakeOptimizer({.kind = optimizer}, {{model->parameters(), 0.0}});
+  return ddprun::MakeOptimizer({.kind = optimizer}, {{model->parameters(), 0.0}});
 }
 
 std::vector<NamedParameter> StepCase::Parameters() const {

@@ -14,6 +14,7 @@
 namespace {
 
 using namespace ddprun::trainer;
+using ddprun::Batch;
 
 ModelOptions OptionsFor(const std::string& type, const std::string& path, const Batch& batch) {
   if (std::filesystem::is_directory(path)) return ReadModelOptions(path);

@@ -23,6 +23,7 @@
 namespace {
 
 using namespace ddprun::trainer;
+using ddprun::Batch;
 
 std::shared_ptr<Model> ReadModel(const char* folder, nlohmann::json& result) {
   std::shared_ptr<Model> model = MakeModel(ReadModelOptions(folder), {}, /*initialize=*/false);

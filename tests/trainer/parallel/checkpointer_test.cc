@@ -23,6 +23,7 @@
 #include "base/failure.h"
 #include "tests/trainer/data/scratch_folder.h"
 #include "tests/trainer/parallel/reducer_fixture.h"
+#include "trainer/checkpoint/checkpoint.h"
 
 namespace ddprun {
 namespace {
