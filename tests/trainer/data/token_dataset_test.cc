@@ -81,8 +81,8 @@ TEST_F(TokenFiles, OfAllKindsFollowEachOther) {
 
 TEST_F(TokenFiles, ThatAreNoneAreRefused) {
   EXPECT_THAT(What("abc"), HasSubstr("an odd number of bytes (3)"));
-  EXPECT_THAT(What(""), HasSubstr("have 0 tokens; one sample needs 3"));
-  EXPECT_THAT(What("abcd"), HasSubstr("have 2 tokens; one sample needs 3"));
+  EXPECT_THAT(What(""), HasSubstr("has 0 tokens; one sample needs 3"));
+  EXPECT_THAT(What("abcd"), HasSubstr("has 2 tokens; one sample needs 3"));
   EXPECT_THAT(What(Header(20240520, 2, 0)), HasSubstr("has version 2; version 1 is read here."));
   EXPECT_THAT(What(Header(20240520, 1, 9) + "abcd"), HasSubstr("announces 9 tokens, and 4 bytes"));
   EXPECT_THAT(What(Header(20240520, 1, -1) + "abcd"), HasSubstr("announces -1 tokens"));

@@ -86,6 +86,8 @@ class Generate(unittest.TestCase):
         with torch.no_grad():
             tokens = model.generate(inputs, attention_mask=torch.ones_like(inputs),
                                     do_sample=False, max_new_tokens=LENGTH, **more)
+        ends = more.get("eos_token_id", model.generation_config.eos_token_id)
+        self.ends = ends if isinstance(ends, list) else [ends]
         return inputs[0].tolist(), tokens[0, inputs.shape[1]:].tolist(), tokenizer
 
     def check(self, before=(), after=(), ends=True, **more):
@@ -94,7 +96,7 @@ class Generate(unittest.TestCase):
         for prompt in ("Hello", "w0rld"):
             inputs, tokens, tokenizer = self.peer(prompt, **more)
             self.assertEqual(inputs, [*before, *(VOCABULARY[c] for c in prompt), *after])
-            if len(tokens) < LENGTH:
+            if tokens[-1] in self.ends:  # perhaps the last one that was asked for
                 ended += 1
                 del tokens[-1]
             run = subprocess.run(
