@@ -17,8 +17,8 @@ constexpr std::array<std::string_view, 2> kSwitches = {
     // Makes Python print the stacks of all threads if it crashes, or if ddprun ends it as hung.
     "PYTHONFAULTHANDLER"};
 
-void SetUnlessSet(std::string_view name, std::string value, Environment& env) {
-  if (!env.Get(name)) env.Set(name, std::move(value));
+void SetUnlessSet(std::string_view name, const std::string& value, Environment& env) {
+  if (!env.Get(name)) env.Set(name, value);
 }
 
 }  // namespace
