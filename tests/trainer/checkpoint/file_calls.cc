@@ -157,12 +157,14 @@ dirent* readdir(DIR* folder) {
   return entry;
 }
 
+#ifndef __SANITIZE_THREAD__  // its runtime calls mmap() before it is ready for code of a program
 void* mmap(void* wanted, size_t size, int access, int flags, int fd, off_t offset) noexcept {
   return reinterpret_cast<void*>(
       Watched({Kind::kMap, fd < 0 ? "" : PathIfWatched(fd)}, [&](const FileCall&) {
         return ::syscall(SYS_mmap, wanted, size, access, flags, fd, offset);
       }));
 }
+#endif
 
 int mkdir(const char* path, mode_t mode) noexcept {
   return static_cast<int>(Watched({Kind::kMakeFolder, path}, [&](const FileCall&) {
