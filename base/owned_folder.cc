@@ -141,9 +141,8 @@ void RemoveLeft(const std::string& folder) {
 
 bool IsListed(const std::string& folder, const std::string& name) {
   if (name == kListName) return true;
-  const auto text = ReadFile(folder + "/" + kListName);
-  if (!text.has_value() || !*text) return false;
-  const json list = json::parse(**text, nullptr, /*allow_exceptions=*/false);
+  const std::optional<std::string> text = ReadIfReadable(folder + "/" + kListName);
+  const json list = json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
   return list.is_object() && list.contains(name) && list[name] == FactsOf(folder + "/" + name);
 }
 

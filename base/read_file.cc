@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cerrno>
+#include <utility>
 
 #include "base/unique_fd.h"
 
@@ -24,6 +25,11 @@ Result<std::optional<std::string>> ReadFile(const std::string& path) {
     if (size > 0) text.append(block.data(), static_cast<size_t>(size));
     if (size < 0 && errno != EINTR) return SystemError("reading " + path, errno);
   }
+}
+
+std::optional<std::string> ReadIfReadable(const std::string& path) {
+  Result<std::optional<std::string>> text = ReadFile(path);
+  return text.has_value() ? *std::move(text) : std::nullopt;
 }
 
 }  // namespace ddprun

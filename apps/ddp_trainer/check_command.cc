@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +9,7 @@
 
 #include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
+#include "base/read_file.h"
 #include "base/text.h"
 #include "trainer/worker/check_job.h"
 
@@ -31,9 +31,8 @@ constexpr size_t kMostSaid = 20;  // users do not read more problems
 
 Runs ReadRuns(const std::string& path) {
   if (path.empty()) return {{}};
-  std::ifstream file(path, std::ios::binary);
   try {
-    Runs runs = nlohmann::json::parse(file).get<Runs>();
+    Runs runs = nlohmann::json::parse(ReadIfReadable(path).value_or("")).get<Runs>();
     if (!runs.empty()) return runs;
   } catch (const nlohmann::json::exception&) {  // the error follows below
   }

@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +12,7 @@
 
 #include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
+#include "base/read_file.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/report/format.h"
 #include "trainer/report/run_folder.h"
@@ -70,11 +70,16 @@ std::string SizeText(const Checkpoint& checkpoint) {
   return ByteText(static_cast<double>(checkpoint.bytes()));
 }
 
+// Returns the config of the run in a folder; a discarded value if there is none.
+nlohmann::json ResolvedConfigOf(const fs::path& run) {
+  const std::optional<std::string> text = ReadIfReadable(run / kResolvedConfig);
+  return nlohmann::json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
+}
+
 // Returns the name of the run's score by its config, such as "accuracy"; "score" if it is unknown.
 std::string ScoreTitle(const std::string& path) {
   for (const fs::path& folder : {fs::path(path), fs::path(path) / "..", fs::path(path) / "../.."}) {
-    std::ifstream file(folder / "config.resolved.json");
-    const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+    const nlohmann::json config = ResolvedConfigOf(folder);
     const nlohmann::json::json_pointer key("/checkpoint/save_best");
     if (!config.is_object() || !config.contains(key) || !config[key].is_string()) continue;
     const auto name = config[key].get<std::string>();
@@ -162,8 +167,7 @@ int Export(const CheckpointFlags& flags, const Environment& environment) {
 
 std::string CheckpointsOf(const std::string& path) {
   const std::string inside = path + "/checkpoints";
-  std::ifstream file(path + "/" + kResolvedConfig, std::ios::binary);
-  const auto config = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json config = ResolvedConfigOf(path);
   if (!config.is_object()) return fs::is_directory(inside) ? inside : path;
   const auto section = config.value("checkpoint", nlohmann::json::object());
   return CheckpointFolderOf(path, section.value("dir", ""));

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
@@ -30,8 +30,8 @@ std::optional<std::string> FindFinished(const std::string& sweep_folder,
   const Json wanted = Json::parse(
       Describe(identity).dump(-1, ' ', false, Json::error_handler_t::replace), nullptr, false);
   for (const std::string& folder : FinishedFolders(sweep_folder)) {
-    std::ifstream file(folder + "/" + std::string(kMarkName));
-    if (file && Json::parse(file, nullptr, /*allow_exceptions=*/false) == wanted) return folder;
+    const auto text = ReadIfReadable(folder + "/" + std::string(kMarkName));
+    if (text && Json::parse(*text, nullptr, /*allow_exceptions=*/false) == wanted) return folder;
   }
   return std::nullopt;
 }

@@ -21,12 +21,6 @@ constexpr std::string_view kOutputDir = "run.output_dir=";
 constexpr std::string_view kNameOverride = "run.name=";
 constexpr std::string_view kLastColumns = "seconds,status,folder";
 
-// Returns "" if there is no file, or none that can be read.
-std::string ReadText(const std::string& path) {
-  auto text = ReadFile(path);
-  return text.has_value() && *text ? **std::move(text) : "";
-}
-
 // `tables` is a path without suffix. Returns whether there are no such tables, or a sweep's tables.
 // A file that cannot be read is not a sweep's.
 bool IsOurs(const std::string& tables) {
@@ -52,7 +46,9 @@ Error NotSwept(const std::string& flag, const std::string& what) {
 class Sweep {
  public:
   Sweep(SweepJob job, std::vector<SweepRun> runs)
-      : job_(std::move(job)), runs_(std::move(runs)), config_(ReadText(job_.options.target)) {
+      : job_(std::move(job)),
+        runs_(std::move(runs)),
+        config_(ReadIfReadable(job_.options.target).value_or("")) {
     folder_ = "sweeps/" + fs::path(job_.options.target).stem().string();
     std::vector<std::string> kept;
     for (const std::string& pair : job_.options.overrides) {
@@ -123,7 +119,7 @@ class Sweep {
     const std::string first = folder_ + "/sweep";
     tables_ = first;
     for (int number = 2;; ++number) {
-      const std::string text = ReadText(tables_ + ".csv");
+      const std::string text = ReadIfReadable(tables_ + ".csv").value_or("");
       const auto in_table = [&](const std::string& end) {
         return text.find("," + end) != std::string::npos;
       };

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/read_file.h"
 #include "base/unique_fd.h"
 
 namespace ddprun::trainer {
@@ -43,9 +44,8 @@ std::string Processor() {
 }
 
 std::optional<EngineChoice> Read(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return std::nullopt;
-  const json content = json::parse(file, nullptr, /*allow_exceptions=*/false);
+  const std::optional<std::string> text = ReadIfReadable(path);
+  const json content = json::parse(text.value_or(""), nullptr, /*allow_exceptions=*/false);
   if (!content.is_object() || !content.value("engines", json()).is_array()) return std::nullopt;
   EngineChoice choice;
   choice.remembered = true;

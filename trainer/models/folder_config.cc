@@ -12,8 +12,8 @@ FolderConfig::FolderConfig(const std::string& folder) : FolderConfig(folder, kCo
 
 FolderConfig::FolderConfig(const std::string& folder, const char* name)
     : path_(std::filesystem::path(folder) / name) {
-  const auto text = ReadFile(path_.string());
-  if (!text.has_value() || !*text) {
+  const std::optional<std::string> text = ReadIfReadable(path_.string());
+  if (!text) {
     // A run folder contains the model in a subfolder.
     const std::filesystem::path model = std::filesystem::path(folder) / "model";
     std::error_code ignored;
@@ -23,7 +23,7 @@ FolderConfig::FolderConfig(const std::string& folder, const char* name)
                       ? " The folder is that of a run; its model is in \"" + model.string() + "\"."
                       : ""));
   }
-  json_ = nlohmann::json::parse(**text, nullptr, /*allow_exceptions=*/false);
+  json_ = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json_.is_object()) throw Broken("\"" + path_.string() + "\" is no JSON object.");
 }
 

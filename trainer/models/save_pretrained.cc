@@ -45,8 +45,7 @@ std::optional<std::string> ReadText(const fs::path& folder, const char* name) {
   const fs::path path = folder / name;
   std::error_code error;
   if (folder.empty() || !fs::is_regular_file(path, error)) return std::nullopt;
-  auto text = ReadFile(path.string());
-  return text.has_value() ? *std::move(text) : std::nullopt;
+  return ReadIfReadable(path.string());
 }
 
 using LazyTensors = std::vector<LazyTensor>;
