@@ -31,18 +31,9 @@ std::shared_ptr<Model> OwnPart(const BuildInputs& in, std::shared_ptr<Model> who
   return part;
 }
 
-std::unique_ptr<Optimizer> OptimizerOf(const Job& job, const Model& model) {
-  std::vector<Shard> trained;
-  for (const auto& item : model.named_parameters()) {
-    if (!item.value().requires_grad()) continue;
-    trained.push_back({item.key(), item.value(), model.PlacementOf(item.key())});
-  }
-  return BuildOptimizer(job.config.optimizer, std::move(trained));
-}
-
 BuiltStrategy BuildSingle(const BuildInputs& in, std::shared_ptr<Model> whole) {
   const std::shared_ptr<Model> model = OwnPart(in, std::move(whole));
-  return {model, MakeSingle(model, OptimizerOf(in.job, *model), in.mesh)};
+  return {model, MakeSingle(model, OptimizerOf(in.job.config.optimizer, *model), in.mesh)};
 }
 
 BuiltStrategy BuildZero(const BuildInputs& in, std::shared_ptr<Model> whole) {
@@ -68,7 +59,7 @@ BuiltStrategy BuildOneProcess(const BuildInputs& in, std::shared_ptr<Model> whol
   const auto make_replica = [&in](c10::Device device) {
     return BuildModel(in.job, /*owns_weights=*/false, device);
   };
-  return {whole, MakeDataParallel(whole, OptimizerOf(in.job, *whole), make_replica,
+  return {whole, MakeDataParallel(whole, OptimizerOf(in.job.config.optimizer, *whole), make_replica,
                                   {.devices = DevicesOf(config),
                                    .output_device = static_cast<size_t>(config.output_device),
                                    .loss = config.loss})};
@@ -80,7 +71,8 @@ BuiltStrategy BuildDdp(const BuildInputs& in, std::shared_ptr<Model> whole) {
   options.virtual_ranks = in.job.config.training.virtual_ranks;
   options.sync.reducer.recorder = in.recorder;
   options.sync.rejoins = in.joins;
-  return {model, MakeDistributedDataParallel(model, OptimizerOf(in.job, *model), in.mesh, options)};
+  return {model, MakeDistributedDataParallel(model, OptimizerOf(in.job.config.optimizer, *model),
+                                             in.mesh, options)};
 }
 
 constexpr StrategyKind kKinds[] = {

@@ -67,4 +67,13 @@ std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config,
   return MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));
 }
 
+std::unique_ptr<Optimizer> OptimizerOf(const OptimizerConfig& config, const Model& model) {
+  std::vector<Shard> trained;
+  for (const auto& item : model.named_parameters()) {
+    if (!item.value().requires_grad()) continue;
+    trained.push_back({item.key(), item.value(), model.PlacementOf(item.key())});
+  }
+  return BuildOptimizer(config, std::move(trained));
+}
+
 }  // namespace ddprun::trainer

@@ -39,11 +39,7 @@ class OneByOne final : public Strategy {
 
 BuiltStrategy BuildOneByOne(const BuildInputs& in, std::shared_ptr<Model> whole) {
   HandOutModel(whole.get(), *whole, in.mesh);
-  std::vector<Shard> trained;
-  for (const auto& item : whole->named_parameters()) {
-    trained.push_back({item.key(), item.value(), {}});
-  }
-  auto optimizer = BuildOptimizer(in.job.config.optimizer, std::move(trained));
+  auto optimizer = OptimizerOf(in.job.config.optimizer, *whole);
   return {whole, std::make_unique<OneByOne>(MakeSingle(whole, std::move(optimizer)), in.mesh)};
 }
 
