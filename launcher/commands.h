@@ -26,9 +26,9 @@ Result<int> CheckConfig(const Options& options,
                         int workers,
                         const std::vector<SweepRun>& runs);
 
+using RunOptions = Result<int> (*)(Options options, const Environment& env);
 // Runs what a command line asks for: a subcommand, the text of --help or --version, or `run` with
 // the options of a job. Returns the exit code.
-using RunOptions = Result<int> (*)(Options options, const Environment& env);
 Result<int> RunCommandLine(const std::vector<std::string>& args,
                            const Environment& env,
                            std::span<const Subcommand> subcommands,
