@@ -34,13 +34,16 @@ MAY_INCLUDE = {
     "launcher/process": ["base"],
     "launcher/output": ["base"],
     "launcher/cli": RENDEZVOUS,
+    "launcher/cluster": ["launcher/cli", *RENDEZVOUS],
     "launcher/report": ["launcher/process", *RENDEZVOUS],
     "launcher/store": ["launcher/output", "launcher/process", *RENDEZVOUS],
     "launcher/hang": ["launcher/process", "launcher/store", *RENDEZVOUS],
     "launcher/agent": LAUNCHER_PARTS,
     "launcher/sweep": ["launcher/cli", "base"],
     "launcher/doctor": ["launcher/cli", "launcher/process", *RENDEZVOUS],
-    "launcher": ["launcher/doctor", "launcher/sweep", "launcher/agent", *LAUNCHER_PARTS],
+    "launcher": [
+        "launcher/doctor", "launcher/sweep", "launcher/agent", "launcher/cluster", *LAUNCHER_PARTS
+    ],
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config
     "trainer/comm": ["trainer/comm/net", *TASK],

@@ -10,7 +10,7 @@ namespace ddprun::launcher {
 // worker gets one entry of it.
 Status CheckVirtualLocalRank(const Environment& base, int local_world_size);
 
-// Makes CUDA_VISIBLE_DEVICES name only the worker's GPU. REQUIRES: `env` has passed
+// Makes CUDA_VISIBLE_DEVICES name only the worker's GPU, which is then that of LOCAL_RANK 0. REQUIRES: `env` has passed
 // CheckVirtualLocalRank().
 void ShowOwnGpu(int local_rank, Environment& env);
 
