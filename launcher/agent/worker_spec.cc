@@ -73,8 +73,7 @@ WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
   SetWorkerDefaults(attempt.usable_cores, plan.local_world_size(), spec.env);
   if (!plan.cpus.empty()) {
     spec.cpus = plan.cpus[static_cast<size_t>(local_rank)];
-    // Workers that a template forks read this and bind themselves.
-    spec.env.Set("DDPRUN_CPUS", FormatCpuList(spec.cpus));
+    spec.env.Set("DDPRUN_CPUS", FormatCpuList(spec.cpus));  // forked workers bind themselves
   }
   return spec;
 }

@@ -111,7 +111,7 @@ class StepTest(slurm_test_case.SlurmTest):
         job = self.sbatch(f"{DDPRUN} {self.place}\n", "-N2")
         state, out = self.end_of(job)
         self.assertEqual(state, "COMPLETED", out)
-        self.assertIn(f"inside SLURM job {job} of 2 nodes, but not under srun: this node alone", out)
+        self.assertIn(f"inside SLURM job {job} of 2 nodes, but not under srun: this node", out)
         self.assertEqual([place["WORLD_SIZE"] for place in
                           slurm_test_case.Result(0, out).places()], ["1"])
 
