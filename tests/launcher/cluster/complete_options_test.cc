@@ -92,6 +92,16 @@ TEST(CompleteOptions, CompletesWhatTheUserGivesInPart) {
   EXPECT_EQ(Completed({}, env).rdzv.endpoint.host, "10.0.0.1");
 }
 
+TEST(CompleteOptions, WarnsOfCoresThatSrunHasNotTakenOver) {
+  Environment env = SecondNode();
+  EXPECT_THAT(Completed({}, env).notes, testing::IsEmpty());
+  env.Set("SLURM_CPUS_PER_TASK", "100000");
+  EXPECT_THAT(Completed({}, env).notes,
+              testing::ElementsAre(HasSubstr("asked for 100000 cores a task and this task has")));
+  env.Set("SRUN_CPUS_PER_TASK", "100000");
+  EXPECT_THAT(Completed({}, env).notes, testing::IsEmpty());
+}
+
 TEST(CompleteOptions, RefusesFlagsThatDoNotFit) {
   const auto nodes = Complete({"--nnodes=3"});
   ASSERT_FALSE(nodes.has_value());
