@@ -15,10 +15,7 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
     {"num_gpus ngpus gpus num_devices devices gpus_per_node npernode ntasks_per_node "
      "nproc_per_host num_workers workers gpus_per_task",
      "Here it is --nproc_per_node=N; --nproc_per_node=gpu starts one worker for each GPU."},
-    {"ntasks",
-     "Here it is --nproc_per_node=N on each node. Under SLURM it is srun's: srun --ntasks=N "
-     "ddprun\n"
-     "..."},
+    {"ntasks", "Here it is --nproc_per_node=N on each node. Under SLURM: srun -n N ddprun ..."},
     {"multi_gpu", "Leave it out: --nproc_per_node=N alone starts N workers."},
     {"cpu use_cpu", "Leave it out; --nproc_per_node=cpu starts one worker for each core."},
     {"gpu_ids gres include exclude",

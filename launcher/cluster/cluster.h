@@ -2,6 +2,7 @@
 // in the environment which of them this agent is.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,19 +16,24 @@
 
 namespace ddprun::launcher {
 
+// `agents` of a job whose environment does not say how many there are: --nnodes says it.
+inline constexpr int kAsManyAsGiven = 0;
+
 // What the environment says. The fields become options that the user has not given.
 struct ClusterPlace {
   std::string started_by;  // "SLURM step 17.0", for messages
   int agents = 1;          // of the job
   int agent = 0;           // this one
-  // Where the agents meet, and the ports that they try in turn if that one is taken.
+  // Where the agents meet, and the ports that they try in turn if that one is taken. An empty host
+  // is not known; `no_host_hint` then says what the user can do.
   rendezvous::HostPort endpoint = {};
   std::vector<uint16_t> other_ports = {};
   std::string run_id = {};
   // Set if several agents share this host: each then has one worker.
   std::optional<HostShare> share = {};
   std::string one_agent_a_host = {};  // the words that start one agent a host, for messages
-  bool has_gpus = false;              // this agent's own, for its number of workers
+  std::string no_host_hint = {};
+  bool has_gpus = false;  // this agent's own, for its number of workers
   std::vector<std::string> notes = {};
 };
 
@@ -39,6 +45,14 @@ struct Cluster {
 };
 
 extern const Cluster kSlurm;
+extern const Cluster kMpirun;
+extern const Cluster kKubernetes;
+
+// Returns a port that follows from a name, so that all agents that know the name know the port:
+// 20000 to 31999, below the ports that Linux gives to outgoing connections. PortsAfter returns
+// eight more.
+uint16_t PortOf(std::string_view name);
+std::vector<uint16_t> PortsAfter(std::string_view name);
 
 // Returns all systems. The first that has started this process counts.
 std::span<const Cluster* const> Clusters();

@@ -64,10 +64,19 @@ Status SettleWorkers(const ClusterPlace& place, Options& options) {
   return {};
 }
 
-void SettleEndpoint(const ClusterPlace& place, const Environment& env, Options& options) {
+Status SettleEndpoint(const ClusterPlace& place, const Environment& env, Options& options) {
   rendezvous::RendezvousOptions& rdzv = options.rdzv;
   rendezvous::HostPort endpoint = place.endpoint;
   endpoint.host = env.GetOr("MASTER_ADDR", endpoint.host);
+  if (endpoint.host.empty()) {
+    return Error{.code = Code::kUsage,
+                 .title = "NO PLACE TO MEET",
+                 .what = place.started_by + " has started " +
+                         CountText(options.rdzv.rules.max_nodes, "agent") +
+                         " on several hosts and does not say on which host the first one runs.",
+                 .hint = place.no_host_hint,
+                 .page = "no-place-to-meet"};
+  }
   const auto port = ParseInt(env.GetOr("MASTER_PORT", ""));
   if (options.given.contains("master_port")) {
     endpoint.port = rdzv.endpoint.port;
@@ -82,6 +91,7 @@ void SettleEndpoint(const ClusterPlace& place, const Environment& env, Options& 
   }
   // The name of a node may stand for 127.0.0.1 on the node itself, so addresses do not decide it.
   rdzv.is_host = rdzv.node_rank == 0;
+  return {};
 }
 
 }  // namespace
@@ -97,16 +107,17 @@ Status CompleteOptions(const Environment& env, Options& options) {
   }
   if (!place) return {};
   for (std::string& note : place->notes) options.notes.push_back(std::move(note));
+  if (place->agents == kAsManyAsGiven) place->agents = options.rdzv.rules.max_nodes;
   if (place->agents == 1) return {};
   DDPRUN_TRY(SettleNodes(*place, options));
   DDPRUN_TRY(SettleWorkers(*place, options));
   if (!options.given.contains("node_rank")) options.rdzv.node_rank = place->agent;
   if (!options.given.contains("rdzv_id")) options.rdzv.run_id = place->run_id;
-  if (!SaysWhereToMeet(options)) SettleEndpoint(*place, env, options);
+  if (!SaysWhereToMeet(options)) DDPRUN_TRY(SettleEndpoint(*place, env, options));
   if (place->agent == 0) {
     options.notes.push_back(
         place->started_by + ": " + CountText(place->agents, "agent") +
-        (place->share ? ", one a task" : ", one a node") +
+        (place->share ? ", each with one worker" : ", one a node") +
         (options.rdzv_endpoint.empty() ? "" : ", meeting at " + options.rdzv_endpoint));
   }
   return {};

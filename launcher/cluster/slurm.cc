@@ -14,18 +14,6 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr int kMaxTasks = 1 << 16;
-constexpr int kOtherPorts = 8;
-
-// Ports are below those that Linux gives to outgoing connections (32768 and above).
-constexpr uint32_t kFirstPort = 20'000;
-constexpr uint32_t kPorts = 12'000;
-
-// Returns a port that follows from the name, so that all nodes of a step know it.
-uint16_t PortOf(std::string_view name) {
-  uint32_t hash = 2166136261;  // FNV-1a
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
-  return static_cast<uint16_t>(kFirstPort + hash % kPorts);
-}
 
 // Returns nullopt if the agent shares its host with no other. With --gpus-per-task each task sees
 // one GPU, which its worker has to itself like a host of its own.
@@ -83,12 +71,10 @@ Result<std::optional<ClusterPlace>> FindSlurmPlace(const Environment& env) {
                      .agents = step.num_tasks,
                      .agent = step.task,
                      .endpoint = {step.nodes.front(), PortOf(id)},
+                     .other_ports = PortsAfter(id),
                      .run_id = "slurm." + id + "." + env.GetOr("SLURM_RESTART_COUNT", "0"),
                      .share = ShareOf(step, env),
                      .one_agent_a_host = "srun --ntasks-per-node=1"};
-  for (int i = 1; i <= kOtherPorts; ++i) {
-    place.other_ports.push_back(PortOf(id + "." + std::to_string(i)));
-  }
   place.has_gpus = env.GetOr("SLURM_GPUS_ON_NODE", "0") != "0" && !place.share;
   if (std::string note = CoresNote(env); !note.empty()) place.notes.push_back(std::move(note));
   if (place.share && step.tasks_here() > 1 && place.share->workers == 1) {

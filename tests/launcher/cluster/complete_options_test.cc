@@ -102,6 +102,46 @@ TEST(CompleteOptions, WarnsOfCoresThatSrunHasNotTakenOver) {
   EXPECT_THAT(Completed({}, env).notes, testing::IsEmpty());
 }
 
+Environment OfOpenMpi(int rank, int local_rank) {
+  return Environment({{"OMPI_COMM_WORLD_SIZE", "4"},
+                      {"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+                      {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                      {"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(local_rank)},
+                      {"PMIX_NAMESPACE", "77"}});
+}
+
+TEST(CompleteOptions, NeedsAHostFromMpirunOnSeveralHosts) {
+  const auto without = Complete({}, OfOpenMpi(3, 1));
+  ASSERT_FALSE(without.has_value());
+  EXPECT_EQ(without.error().title, "NO PLACE TO MEET");
+  Environment env = OfOpenMpi(3, 1);
+  env.Set("MASTER_ADDR", "b");
+  const Options options = Completed({}, env);
+  EXPECT_EQ(options.rdzv.endpoint.host, "b");
+  EXPECT_EQ(options.rdzv.node_rank, 3);
+  EXPECT_EQ(options.rdzv.rules.max_nodes, 4);
+  ASSERT_TRUE(options.host_share.has_value());
+  EXPECT_EQ(options.host_share->host, 1);
+  EXPECT_EQ(options.host_share->hosts, 2);
+}
+
+TEST(CompleteOptions, RefusesProcessesThatMpirunHasDealtInTurn) {
+  Environment env = OfOpenMpi(3, 0);
+  env.Set("MASTER_ADDR", "b");
+  EXPECT_FALSE(Complete({}, env).has_value());
+}
+
+TEST(CompleteOptions, MakesOneJobOfAsManyPodsAsNnodesSays) {
+  const Environment env({{"JOB_COMPLETION_INDEX", "12"}, {"HOSTNAME", "my-job-12.svc"}});
+  const Options options = Completed({"--nnodes=16"}, env);
+  EXPECT_EQ(options.rdzv.node_rank, 12);
+  EXPECT_EQ(options.rdzv.endpoint.host, "my-job-0.svc");
+  EXPECT_EQ(options.rdzv.is_host, false);
+  EXPECT_EQ(Completed({}, env).rdzv.rules.max_nodes, 1);
+  const Environment nameless({{"JOB_COMPLETION_INDEX", "1"}, {"HOSTNAME", "pod"}});
+  EXPECT_FALSE(Complete({"--nnodes=2"}, nameless).has_value());
+}
+
 TEST(CompleteOptions, RefusesFlagsThatDoNotFit) {
   const auto nodes = Complete({"--nnodes=3"});
   ASSERT_FALSE(nodes.has_value());
