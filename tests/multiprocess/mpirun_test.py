@@ -1,6 +1,7 @@
 """mpirun of Open MPI and of MPICH starts agents: they form one job without options."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -28,8 +29,9 @@ class MpirunTest(harness.LauncherTest):
                     [program, *words, harness.DDPRUN, worker], env=self.env(), cwd=self.folder,
                     text=True, capture_output=True, timeout=harness.DEADLINE_S, check=False)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                places = sorted(json.loads(line.partition("PLACE ")[2])
-                                for line in done.stdout.splitlines() if "PLACE " in line)
+                # mpirun may put two lines into one.
+                places = sorted(json.loads(text)
+                                for text in re.findall(r"PLACE (\[.*?\])", done.stdout))
                 self.assertEqual(places, [[rank, 3, rank, 3, 0] for rank in range(3)], done.stdout)
 
 
