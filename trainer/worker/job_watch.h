@@ -28,8 +28,7 @@ class JobWatch final : public Observer {
     const double needed = stop_.job().save_seconds();
     if (NotedStopSignal() == 0 || left >= needed) return;
     terminal_.OnNote("warning: the signal came late: the save of step " + std::to_string(step) +
-                     " has " + DurationText(left) + ", and the last one took " +
-                     DurationText(needed));
+                     " has " + Duration(left) + ", and the last one took " + Duration(needed));
   }
   void OnCheckpoint(const CheckpointReport& report, ReportTime /*now*/) override {
     if (report.error.empty()) stop_.job().NoteSave(report.seconds);

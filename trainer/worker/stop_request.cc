@@ -69,8 +69,8 @@ StopGrace StopRequest::grace() const {
 
 std::string StopRequest::JobEndText() const {
   if (!ends_with_job_) return "";
-  return "SLURM ends this job in " + DurationText(*job_->Left(UnixSeconds())) +
-         "; the run saves and stops at least " + DurationText(job_->Reserve()) +
+  return "SLURM ends this job in " + Duration(*job_->Left(UnixSeconds())) +
+         "; the run saves and stops at least " + Duration(job_->Reserve()) +
          " before (run.max_time is not set)";
 }
 
