@@ -41,8 +41,10 @@ MAY_INCLUDE = {
     "launcher/agent": LAUNCHER_PARTS,
     "launcher/sweep": ["launcher/cli", "base"],
     "launcher/doctor": ["launcher/cli", "launcher/process", *RENDEZVOUS],
+    "launcher/batch": ["launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher": [
-        "launcher/doctor", "launcher/sweep", "launcher/agent", "launcher/cluster", *LAUNCHER_PARTS
+        "launcher/batch", "launcher/cluster", "launcher/doctor", "launcher/sweep",
+        "launcher/agent", *LAUNCHER_PARTS
     ],
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config
