@@ -40,7 +40,12 @@ MAY_INCLUDE = {
     "launcher/agent": LAUNCHER_PARTS,
     "launcher/sweep": ["launcher/cli", "base"],
     "launcher/doctor": ["launcher/cli", "launcher/process", *RENDEZVOUS],
-    "launcher": ["launcher/doctor", "launcher/sweep", "launcher/agent", *LAUNCHER_PARTS],
+    "launcher/submit": ["launcher/cli", "launcher/process", *RENDEZVOUS],
+    "launcher/requests": ["launcher/submit", "launcher/process", "base"],
+    "launcher": [
+        "launcher/doctor", "launcher/sweep", "launcher/agent", "launcher/submit",
+        "launcher/requests", *LAUNCHER_PARTS
+    ],
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config
     "trainer/comm": ["trainer/comm/net", *TASK],
