@@ -10,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/read_file.h"
 #include "base/shell_text.h"
+#include "launcher/cli/flag.h"
 
 namespace ddprun::launcher {
 
@@ -43,7 +44,6 @@ std::vector<std::string> DefaultOptions(const SubmitWords& words, bool trainer) 
     if (!words.HasAny(unless)) options.push_back(option);
   };
   add("job-name", "--job-name=" + name);
-  add("nodes", "--nodes=1");
   add("ntasks ntasks-per-node ntasks-per-gpu ntasks-per-socket ntasks-per-core gpus-per-task",
       "--ntasks-per-node=1");
   if (trainer) add("signal", "--signal=USR1@90");
@@ -58,8 +58,10 @@ std::vector<std::string> DefaultOptions(const SubmitWords& words, bool trainer) 
 }  // namespace
 
 std::string JobName(const SubmitWords& words) {
-  const std::string given = words.ValueOf("job-name");
-  if (!given.empty()) return given;
+  constexpr std::string_view kGiven = "--job-name=";
+  for (const std::string& option : words.sbatch) {
+    if (option.starts_with(kGiven)) return option.substr(kGiven.size());
+  }
   if (words.target.empty()) return "ddprun";  // --resume RUN
   return fs::path(words.target.front()).stem().string();
 }
@@ -68,7 +70,11 @@ std::string JobScript(const SubmitWords& words,
                       const std::string& program,
                       bool trainer,
                       const std::vector<std::string>& args) {
-  std::string command = Joined(args);
+  std::vector<std::string> shown = args;
+  std::erase_if(shown, [](const std::string& word) {
+    return word == "--dry_run" || word == "--dry-run" || word == "--follow";
+  });
+  std::string command = Joined(shown);
   std::ranges::replace(command, '\n', ' ');
   std::string text = "#!/bin/bash\n# Written by: ddprun submit " + command + "\n";
   std::vector<std::string> options = words.sbatch;
@@ -79,9 +85,11 @@ std::string JobScript(const SubmitWords& words,
   text += words.elastic ? "0 --no-kill" : "1";
   if (words.HasAny("cpus-per-task")) text += " --cpus-per-task=\"$SLURM_CPUS_PER_TASK\"";
   text += " \\\n  " + QuoteForShell(program);
+  const auto all = AllFlags();
+  const bool known = std::ranges::any_of(all, [](const Flag& f) { return f.name == "requeue"; });
   const bool given = std::ranges::any_of(
       words.ddprun, [](const std::string& word) { return word.starts_with("--requeue"); });
-  if (IsDdprunFlag("requeue") && !given && !words.HasAny("no-requeue")) text += " --requeue=3";
+  if (known && !given && !words.HasAny("no-requeue")) text += " --requeue=3";
   if (!words.ddprun.empty()) text += " " + Joined(words.ddprun);
   const bool dashed = !words.target.empty() && words.target.front().starts_with('-');
   return text + (dashed ? " -- " : " ") + Joined(words.target) + "\n";

@@ -30,13 +30,13 @@ Usage: ddprun submit [sbatch's options] [ddprun's options] TARGET [args...]
   --time=4h        also 90m, 1d12h, 30s, besides SLURM's forms (90 is minutes)
 
 Options of sbatch go into the file, options of ddprun (ddprun --help) before
-TARGET in it. All are written in full, but letters of sbatch: -t is its time.
+TARGET in it. A letter is sbatch's: -t is its time.
 
 The file is runs/slurm/NAME.sbatch and the log runs/slurm/NAME-JOB.out, where
 NAME is --job-name or TARGET's name. Without options of yours it asks for one
-node and one ddprun on each, and for SLURM's --requeue; a config also gets
-SIGUSR1 90 seconds before the time limit, at which ddp-trainer saves and ends.
-A Python script that saves at a signal asks for it with --signal.
+ddprun on each node and for --requeue; a config also gets SIGUSR1 90 seconds
+before the time limit, at which ddp-trainer saves and ends. For a script that
+saves at a signal, give --signal.
 )";
 
 // Checks ddprun's options and TARGET here, before the job waits for hours to fail.

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <optional>
 
 #include "base/env.h"
 #include "base/text.h"
@@ -15,50 +14,69 @@ namespace ddprun::launcher {
 
 namespace {
 
-enum class Value : uint8_t { kRequired, kOptional, kNone };
+// Options of sbatch: the long name, and behind a colon the letter. --requeue stands only in
+// ddprun's table, because the batch file has sbatch's in any case.
+constexpr std::string_view kWithValue =
+    "account:A acctg_freq array:a batch bb bbf begin:b clusters:M cluster_constraint comment "
+    "constraint:C container core_spec:S cores_per_socket cpu_freq cpus_per_gpu cpus_per_task:c "
+    "deadline delay_boot dependency:d distribution error:e exclude:x export export_file "
+    "extra_node_info:B gid gpu_bind gpu_freq gpus:G gpus_per_node gpus_per_socket gpus_per_task "
+    "gres gres_flags hint input:i job_name:J kill_on_invalid_dep licenses:L mail_type mail_user "
+    "mcs_label mem mem_bind mem_per_cpu mem_per_gpu mincpus network nodefile:F nodelist:w nodes:N "
+    "ntasks ntasks_per_core ntasks_per_gpu ntasks_per_node ntasks_per_socket open_mode output:o "
+    "partition:p power prefer priority profile qos:q reservation signal sockets_per_node switches "
+    "thread_spec threads_per_core time:t time_min tmp tres_per_task uid wckey";
+// Options without a value, or with one behind "=" only.
+constexpr std::string_view kSwitches =
+    "contiguous exclusive get_user_env hold:H ignore_pbs nice no_kill:k no_requeue overcommit:O "
+    "oversubscribe:s propagate reboot spread_job use_min_nodes";
 
-// sbatch's options: the long name, and behind a colon the letter. --requeue is ddprun's, too; the
-// batch file has sbatch's in any case.
-struct SbatchOptions {
-  Value value;
-  std::string_view words;
-};
-constexpr auto kSbatch = std::to_array<SbatchOptions>({
-    {Value::kRequired,
-     "account:A acctg-freq array:a batch bb bbf begin:b clusters:M cluster-constraint comment "
-     "constraint:C container core-spec:S cores-per-socket cpu-freq cpus-per-gpu cpus-per-task:c "
-     "deadline delay-boot dependency:d distribution error:e exclude:x export export-file "
-     "extra-node-info:B gid gpu-bind gpu-freq gpus:G gpus-per-node gpus-per-socket gpus-per-task "
-     "gres gres-flags hint input:i job-name:J kill-on-invalid-dep licenses:L mail-type mail-user "
-     "mcs-label mem mem-bind mem-per-cpu mem-per-gpu mincpus network nodefile:F nodelist:w nodes:N "
-     "ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node ntasks-per-socket open-mode output:o "
-     "partition:p power prefer priority profile qos:q reservation signal sockets-per-node switches "
-     "thread-spec threads-per-core time:t time-min tmp tres-per-task uid wckey"},
-    {Value::kOptional, "exclusive get-user-env nice no-kill:k propagate"},
-    {Value::kNone,
-     "contiguous hold:H ignore-pbs no-requeue overcommit:O oversubscribe:s reboot spread-job "
-     "use-min-nodes"},
-});
-
-// Options that have no place in a batch file that ddprun writes, by name with dashes or by letter.
+// Options that have no place in a batch file that ddprun writes.
 constexpr auto kRefused = std::to_array<KnownFlags>({
     {"wrap", "The batch file is ddprun's: give the program as TARGET."},
-    {"test-only", "--dry_run shows the file and submits nothing."},
-    {"wait W", "--follow waits for the job's end and returns its exit code."},
-    {"chdir D", "The job runs in the folder of this command: cd there first."},
-    {"parsable quiet Q verbose v usage version V", "Leave it out."},
-    {"node-rank standalone master-addr master-port",
+    {"test_only", "--dry_run shows the file and submits nothing."},
+    {"wait:W", "--follow waits for the job's end and returns its exit code."},
+    {"chdir:D", "The job runs in the folder of this command: cd there first."},
+    {"parsable quiet:Q verbose:v usage version:V print_completion print_man_page", "Leave it out."},
+    {"node_rank standalone master_addr master_port",
      "Leave it out: srun starts ddprun on each node, where it finds its place by itself."},
-    {"m", "Write --module (of ddprun) or --distribution (of sbatch) in full."},
-    {"n", "Write --nproc_per_node (of ddprun) or --ntasks (of sbatch) in full."},
-    {"print-completion print-man-page", "Give it to ddprun itself, without submit."},
+    {"m:m", "Write --module (of ddprun) or --distribution (of sbatch) in full."},
+    {"n:n", "Write --nproc_per_node (of ddprun) or --ntasks (of sbatch) in full."},
 });
 
-struct Option {
-  std::string name = {};  // "" means unknown
-  Value value = Value::kNone;
-  bool of_sbatch = false;
-};
+constexpr std::string_view kOfSbatch = "sbatch's";  // Flag::help
+constexpr std::string_view kFollow = "follow";
+
+void AddFlags(std::string_view words,
+              std::string_view value,
+              std::string_view help,
+              std::vector<Flag>& flags) {
+  for (const std::string_view word : SplitAt(words, ' ')) {
+    const std::string_view name = word.substr(0, word.find(':'));
+    const std::string_view letter = word.substr(std::min(name.size() + 1, word.size()));
+    const auto same = [&](const Flag& flag) { return flag.name == name; };
+    std::erase_if(flags, same);
+    flags.push_back({.name = name,
+                     .short_names = letter,
+                     .value = value,
+                     .of_torchrun = false,
+                     .help = help,
+                     .expected = "a value, see man sbatch"});
+  }
+}
+
+std::vector<Flag> FlagsOfSubmit() {
+  std::vector<Flag> flags = AllFlags();
+  for (Flag& flag : flags) {
+    if (flag.name != "help") flag.short_names = {};
+    flag.of_torchrun = false;  // a prefix must be unique among the options of both programs
+  }
+  AddFlags(kWithValue, "VALUE", kOfSbatch, flags);
+  AddFlags(kSwitches, "", kOfSbatch, flags);
+  AddFlags(kFollow, "", "", flags);
+  for (const KnownFlags& row : kRefused) AddFlags(row.words, "", row.answer, flags);
+  return flags;
+}
 
 std::string Spelled(std::string_view text, char from, char to) {
   std::string result(text);
@@ -66,152 +84,53 @@ std::string Spelled(std::string_view text, char from, char to) {
   return result;
 }
 
-Option FindSbatch(std::string_view wanted, bool letter) {
-  for (const SbatchOptions& row : kSbatch) {
-    for (const std::string_view word : SplitAt(row.words, ' ')) {
-      const size_t colon = std::min(word.find(':'), word.size());
-      const std::string_view name = word.substr(0, colon);
-      const std::string_view own_letter = word.substr(std::min(colon + 1, word.size()));
-      if ((letter ? own_letter : name) != wanted || wanted.empty()) continue;
-      return {.name = std::string(name), .value = row.value, .of_sbatch = true};
-    }
+Status Refuse(const GivenFlag& given, const SubmitWords& words) {
+  const std::string name =
+      (given.flag.name.size() > 1 ? "--" : "-") + Spelled(given.flag.name, '_', '-');
+  for (const KnownFlags& row : kRefused) {
+    if (row.answer != given.flag.help) continue;
+    return Error{.code = Code::kUsage,
+                 .title = "UNKNOWN FLAG",
+                 .where = name,
+                 .what = "ddprun submit does not take " + name + ".",
+                 .hint = std::string(row.answer),
+                 .page = "unknown-flag"};
   }
-  return {};
-}
-
-Option FindOption(const std::string& spelled) {
-  if (!spelled.starts_with("--")) return FindSbatch(spelled.substr(1), /*letter=*/true);
-  if (Option found = FindSbatch(Spelled(spelled.substr(2), '_', '-'), false); !found.name.empty()) {
-    return found;
+  if (given.value.find_first_of("\r\n") != std::string::npos) {
+    return BadValue(name, "The value of " + name + " has a line end.");
   }
-  const std::string name = Spelled(spelled.substr(2), '-', '_');
-  for (const Flag& flag : AllFlags()) {
-    if (flag.name != name) continue;
-    return {.name = name, .value = flag.value.empty() ? Value::kOptional : Value::kRequired};
-  }
-  return {};
-}
-
-Error Refusal(const std::string& spelled, std::string what, std::string hint) {
-  return {.code = Code::kUsage,
-          .title = "UNKNOWN FLAG",
-          .where = spelled,
-          .what = std::move(what),
-          .hint = std::move(hint),
-          .page = "unknown-flag"};
-}
-
-Error Unknown(const std::string& spelled) {
-  std::vector<std::string> names;
-  for (const SbatchOptions& row : kSbatch) {
-    for (const std::string_view word : SplitAt(row.words, ' ')) {
-      names.emplace_back("--" + std::string(word.substr(0, word.find(':'))));
-    }
-  }
-  for (const Flag& flag : AllFlags()) names.push_back("--" + std::string(flag.name));
-  const std::optional<std::string> nearest = FindNearest(spelled, names);
-  return Refusal(spelled, "Neither sbatch nor ddprun has an option " + spelled + ".",
-                 nearest ? "Did you mean " + *nearest + "?"
-                         : "Write options of ddprun in full. Options of your program go after "
-                           "TARGET.");
-}
-
-class Splitter {
- public:
-  explicit Splitter(const std::vector<std::string>& args) : args_(args) {}
-
-  Result<SubmitWords> Split() {
-    for (; next_ < args_.size(); ++next_) {
-      const std::string& arg = args_[next_];
-      if (arg.size() < 2 || arg[0] != '-') break;
-      if (arg == "--") {
-        ++next_;
-        break;
-      }
-      DDPRUN_TRY(Read(arg));
-    }
-    words_.target.assign(args_.begin() + static_cast<std::ptrdiff_t>(next_), args_.end());
-    if (words_.elastic) words_.ddprun.push_back("--nnodes=" + nnodes_);
-    return std::move(words_);
-  }
-
- private:
-  Status Read(const std::string& arg) {
-    const bool is_long = arg.starts_with("--");
-    const size_t equals = is_long ? arg.find('=') : std::string::npos;
-    const std::string spelled = is_long ? arg.substr(0, equals) : arg.substr(0, 2);
-    std::optional<std::string> value;
-    if (equals != std::string::npos) value = arg.substr(equals + 1);
-    if (!is_long && arg.size() > 2) value = arg.substr(arg[2] == '=' ? 3 : 2);  // -N2
-    const std::string name = Spelled(spelled.substr(is_long ? 2 : 1), '_', '-');
-    for (const KnownFlags& row : kRefused) {
-      for (const std::string_view word : SplitAt(row.words, ' ')) {
-        if (word == name && (word.size() > 1 || !is_long)) {
-          return Refusal(spelled, "ddprun submit does not take " + spelled + ".",
-                         std::string(row.answer));
-        }
-      }
-    }
-    if (TakeOwn(spelled)) return {};
-    const Option option = FindOption(spelled);
-    if (option.name.empty()) return Unknown(spelled);
-    if (option.value == Value::kRequired && !value) {
-      if (next_ + 1 == args_.size()) return BadValue(spelled, spelled + " needs a value.");
-      value = args_[++next_];
-    }
-    if (option.value == Value::kNone && value) {
-      return BadValue(spelled, spelled + " takes no value.");
-    }
-    return Take(option, spelled, value);
-  }
-
-  // The options of `ddprun submit` itself.
-  bool TakeOwn(const std::string& spelled) {
-    if (spelled == "--help" || spelled == "-h") return words_.help = true;
-    if (spelled == "--follow") return words_.follow = true;
-    if (spelled == "--dry_run" || spelled == "--dry-run") return words_.dry_run = true;
-    return false;
-  }
-
-  Status Take(const Option& option,
-              const std::string& spelled,
-              const std::optional<std::string>& value) {
-    if (option.of_sbatch) {
-      if (value && value->find_first_of("\n\r") != std::string::npos) {
-        return BadValue(spelled, "The value of " + spelled + " has a line end.");
-      }
-      const bool is_time = option.name.starts_with("time");
-      return AddToSbatch(option.name, value && is_time ? SlurmTime(*value) : value, spelled);
-    }
-    if (option.name != "nnodes") {
-      words_.ddprun.push_back(spelled + (value ? "=" + *value : ""));
-      return {};
-    }
-    nnodes_ = *value;
-    words_.elastic = nnodes_.find(':') != std::string::npos;
-    return AddToSbatch("nodes", Spelled(nnodes_, ':', '-'), spelled);
-  }
-
-  Status AddToSbatch(const std::string& name,
-                     const std::optional<std::string>& value,
-                     const std::string& spelled) {
-    if (name == "nodes" && words_.HasAny("nodes")) {
-      return Error{.code = Code::kUsage,
-                   .title = "FLAGS CONTRADICT",
-                   .where = spelled,
-                   .what = "The number of nodes is given twice.",
-                   .hint = "Give it once: --nodes=N, or --nnodes=MIN:MAX for an elastic job.",
-                   .page = "flags-contradict"};
-    }
-    words_.sbatch.push_back("--" + name + (value ? "=" + *value : ""));
+  if ((given.flag.name != "nodes" && given.flag.name != "nnodes") || !words.HasAny("nodes")) {
     return {};
   }
+  return Error{.code = Code::kUsage,
+               .title = "FLAGS CONTRADICT",
+               .where = name,
+               .what = "The number of nodes is given twice.",
+               .hint = "Give it once: --nodes=N, or --nnodes=MIN:MAX for an elastic job.",
+               .page = "flags-contradict"};
+}
 
-  const std::vector<std::string>& args_;
-  size_t next_ = 0;
-  std::string nnodes_;
-  SubmitWords words_;
-};
+void Add(const GivenFlag& given, SubmitWords& words) {
+  const std::string_view name = given.flag.name;
+  const bool is_switch = given.flag.value.empty() && given.value == "1";
+  const std::string value = is_switch ? "" : "=" + given.value;
+  if (name == "help") {
+    words.help = true;
+  } else if (name == "dry_run") {
+    words.dry_run = true;
+  } else if (name == kFollow) {
+    words.follow = true;
+  } else if (name == "time" || name == "time_min") {
+    words.sbatch.push_back("--" + Spelled(name, '_', '-') + "=" + SlurmTime(given.value));
+  } else if (given.flag.help == kOfSbatch) {
+    words.sbatch.push_back("--" + Spelled(name, '_', '-') + value);
+  } else {
+    if (name == "nnodes") words.sbatch.push_back("--nodes=" + Spelled(given.value, ':', '-'));
+    words.elastic = words.elastic || (name == "nnodes" && value.find(':') != value.npos);
+    // srun's variables have a fixed number of nodes.
+    if (name != "nnodes" || words.elastic) words.ddprun.push_back("--" + std::string(name) + value);
+  }
+}
 
 }  // namespace
 
@@ -223,24 +142,11 @@ bool SubmitWords::HasAny(std::string_view names) const {
   });
 }
 
-std::string SubmitWords::ValueOf(std::string_view name) const {
-  std::string value;
-  const std::string begin = "--" + std::string(name) + "=";
-  for (const std::string& option : sbatch) {
-    if (option.starts_with(begin)) value = option.substr(begin.size());
-  }
-  return value;
-}
-
-bool IsDdprunFlag(std::string_view name) {
-  return std::ranges::any_of(AllFlags(), [&](const Flag& flag) { return flag.name == name; });
-}
-
 std::string SlurmTime(const std::string& text) {
   constexpr std::string_view kUnits = "dhms";
   constexpr std::array<int64_t, 4> kSeconds = {86400, 3600, 60, 1};
   int64_t total = 0;
-  size_t unit = 0;  // the next unit must be at least this far in kUnits
+  size_t unit = 0;  // units come in this order
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = text.find_first_not_of("0123456789", begin);
     const size_t found = end < text.size() ? kUnits.find(text[end], unit) : kUnits.npos;
@@ -258,7 +164,14 @@ std::string SlurmTime(const std::string& text) {
 }
 
 Result<SubmitWords> SplitSubmit(const std::vector<std::string>& args) {
-  return Splitter(args).Split();
+  DDPRUN_ASSIGN(const SplitArgs split, SplitFlags(args, FlagsOfSubmit()));
+  SubmitWords words;
+  for (const GivenFlag& given : split.flags) {
+    DDPRUN_TRY(Refuse(given, words));
+    Add(given, words);
+  }
+  words.target.assign(args.begin() + static_cast<std::ptrdiff_t>(split.target_index), args.end());
+  return words;
 }
 
 }  // namespace ddprun::launcher

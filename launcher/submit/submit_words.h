@@ -11,7 +11,7 @@ namespace ddprun::launcher {
 
 struct SubmitWords {
   std::vector<std::string> sbatch;  // "--nodes=2": with long names, in their order
-  std::vector<std::string> ddprun;  // as given
+  std::vector<std::string> ddprun;  // with long names, in their order
   std::vector<std::string> target;  // TARGET and its arguments
   bool elastic = false;             // --nnodes=MIN:MAX
   bool dry_run = false;
@@ -20,19 +20,14 @@ struct SubmitWords {
 
   // Returns whether one of these options of sbatch is given: "requeue no-requeue".
   bool HasAny(std::string_view names) const;
-  // Returns the last value of an option of sbatch; "" if it is not given.
-  std::string ValueOf(std::string_view name) const;
 };
 
-// Options are written in full. A letter is sbatch's. --nnodes becomes sbatch's --nodes. kUsage
-// errors: an option that neither knows, or that has no place in a batch file.
+// Splits as SplitFlags() does. A letter is sbatch's. --nnodes becomes sbatch's --nodes. kUsage
+// errors: an option that neither program knows, or that has no place in a batch file.
 Result<SubmitWords> SplitSubmit(const std::vector<std::string>& args);
 
 // Returns 4h, 90m, 1d12h or 30s in sbatch's form, DAYS-HOURS:MINUTES:SECONDS, and any other text as
 // it is.
 std::string SlurmTime(const std::string& text);
-
-// Returns whether ddprun has an option of this name, with underscores.
-bool IsDdprunFlag(std::string_view name);
 
 }  // namespace ddprun::launcher
