@@ -36,6 +36,19 @@ std::string FileName(std::string name) {
   return name.starts_with('.') ? "_" + name : name;
 }
 
+// Returns an option as sbatch reads it in a file: a backslash keeps the meaning of any character,
+// also within quotes, which a shell reads in another way.
+std::string QuoteForSbatch(const std::string& option) {
+  constexpr std::string_view kPlain = "-_=./,:;%@+[]*";
+  std::string text;
+  for (const char c : option) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 128 && std::isalnum(byte) == 0 && kPlain.find(c) == kPlain.npos) text += '\\';
+    text += c;
+  }
+  return text;
+}
+
 // Returns options that the user has not given. ddprun saves within the 90 seconds after SIGUSR1.
 std::vector<std::string> DefaultOptions(const SubmitWords& words, bool trainer) {
   const std::string name = JobName(words);
@@ -79,7 +92,7 @@ std::string JobScript(const SubmitWords& words,
   std::string text = "#!/bin/bash\n# Written by: ddprun submit " + command + "\n";
   std::vector<std::string> options = words.sbatch;
   for (std::string& option : DefaultOptions(words, trainer)) options.push_back(std::move(option));
-  for (const std::string& option : options) text += "#SBATCH " + QuoteForShell(option) + "\n";
+  for (const std::string& option : options) text += "#SBATCH " + QuoteForSbatch(option) + "\n";
   // srun has not read the job's --cpus-per-task since SLURM 22.05.
   text += "\nsrun --kill-on-bad-exit=";
   text += words.elastic ? "0 --no-kill" : "1";
@@ -120,7 +133,8 @@ void WithdrawScript(const WrittenScript& script) {
   std::error_code ignored;
   if (!script.is_new) return;
   fs::remove(script.path, ignored);
-  fs::remove(kFolder, ignored);  // only if it is empty
+  fs::remove(kFolder, ignored);  // folders only if they are empty
+  fs::remove(fs::path(kFolder).parent_path(), ignored);
 }
 
 }  // namespace ddprun::launcher

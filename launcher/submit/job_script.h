@@ -27,7 +27,7 @@ struct WrittenScript {
 
 // Writes runs/slurm/NAME.sbatch, or NAME-2 ... if that file has another text.
 Result<WrittenScript> WriteScript(const std::string& job_name, const std::string& text);
-// Removes a new file, and its folder if it is empty.
+// Removes a new file, and its folders if they are empty.
 void WithdrawScript(const WrittenScript& script);
 
 }  // namespace ddprun::launcher

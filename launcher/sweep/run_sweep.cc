@@ -143,8 +143,8 @@ class Sweep {
       row.summary = ReadRunSummary(row.folder + "/metrics.jsonl");
       row.finished = end.exit_code == 0 && !end.stop_signal && !row.summary.stopped;
       row.status = end.stop_signal || row.summary.stopped ? "stopped"
-                   : row.finished  ? "finished"
-                                   : "exit code " + std::to_string(end.exit_code);
+                   : row.finished                         ? "finished"
+                                  : "exit code " + std::to_string(end.exit_code);
       if (row.finished) DDPRUN_TRY(MarkFinished(row.folder, IdentityOf(run)));
       if (!fs::exists(row.folder)) row.folder.clear();
     }

@@ -53,7 +53,7 @@ class Submit(Command):
         job = self.run_ddprun("submit", "-p", "x", "true")
         self.assertEqual(2, job.returncode)
         self.assertIn("\ninvalid partition specified: x\nThe command sinfo -s", job.stderr)
-        self.assertFalse(self.script.parent.exists())
+        self.assertEqual([self.bin], list(self.folder.iterdir()))
 
     def test_without_sbatch_says_where_jobs_are_submitted(self):
         (self.bin / "true").symlink_to("/bin/true")
