@@ -36,17 +36,18 @@ std::string FileName(std::string name) {
   return name.starts_with('.') ? "_" + name : name;
 }
 
-// Returns an option as sbatch reads it in a file: a backslash keeps the meaning of any character,
-// also within quotes, which a shell reads in another way.
+// Returns an option as sbatch reads it in a file. Only quotes keep a blank, and within quotes, too,
+// a "#" begins a comment and a backslash takes the meaning from the next character.
 std::string QuoteForSbatch(const std::string& option) {
   constexpr std::string_view kPlain = "-_=./,:;%@+[]*";
-  std::string text;
-  for (const char c : option) {
+  const auto is_plain = [&](char c) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 128 && std::isalnum(byte) == 0 && kPlain.find(c) == kPlain.npos) text += '\\';
-    text += c;
-  }
-  return text;
+    return byte >= 128 || std::isalnum(byte) != 0 || kPlain.find(c) != kPlain.npos;
+  };
+  if (std::ranges::all_of(option, is_plain)) return option;
+  std::string text;
+  for (const char c : option) text += (is_plain(c) || c == ' ' ? "" : "\\") + std::string(1, c);
+  return "\"" + text + "\"";
 }
 
 // Returns options that the user has not given. ddprun saves within the 90 seconds after SIGUSR1.

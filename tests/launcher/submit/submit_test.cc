@@ -76,7 +76,7 @@ TEST(JobScript, OfAConfigSavesBeforeTheLimitAndMayBeRequeued) {
   EXPECT_TRUE(text.starts_with("#!/bin/bash\n# Written by: ddprun submit 'a b.json' 'x y'\n"))
       << text;
   for (const char* const line :
-       {"#SBATCH --job-name=a\\ b", "#SBATCH --signal=USR1@90", "#SBATCH --requeue",
+       {"#SBATCH \"--job-name=a b\"", "#SBATCH --signal=USR1@90", "#SBATCH --requeue",
         "#SBATCH --open-mode=append", "#SBATCH --output=runs/slurm/a_b-%j.out"}) {
     EXPECT_TRUE(HasLine(text, line)) << line << "\n" << text;
   }
