@@ -15,7 +15,10 @@ void OnPage(const Environment& env, int local_rank, const Write& write) {
   const Result<int64_t> fd = env.GetInt(kFlightRecorderVariable, -1, 0, 1 << 20);
   if (!fd || *fd < 0) return;
   const UniqueFd file(::fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, 0));
-  const Result<void*> address = MapFlightPages(file, local_rank, 1, PROT_READ | PROT_WRITE);
+  const Result<int64_t> page = env.GetInt(kFlightPageVariable, local_rank, 0, INT32_MAX);
+  if (!page) return;
+  const Result<void*> address =
+      MapFlightPages(file, static_cast<int>(*page), 1, PROT_READ | PROT_WRITE);
   if (!address) return;
   write(*static_cast<FlightPage*>(*address));
   ::munmap(*address, kFlightPageBytes);

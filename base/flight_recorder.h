@@ -24,6 +24,8 @@
 namespace ddprun {
 
 inline constexpr std::string_view kFlightRecorderVariable = "DDPRUN_FLIGHT_RECORDER_FD";
+// The worker's page, if it is not that of its local rank.
+inline constexpr std::string_view kFlightPageVariable = "DDPRUN_FLIGHT_PAGE";
 inline constexpr size_t kRecordedCollectives = 64;
 inline constexpr size_t kRecordedGroups = 256;
 inline constexpr size_t kRecordedLines = 8;

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/log.h"
+#include "launcher/cluster/cluster.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/requests/request_command.h"
 #include "launcher/store/store_command.h"
@@ -44,7 +45,7 @@ Result<int> RunCommandLine(const std::vector<std::string>& args,
     if (args.empty() || args.front() != command.name) continue;
     return command.run({args.begin() + 1, args.end()}, env);
   }
-  DDPRUN_ASSIGN(auto parsed, ParseOptions(args, env, subcommands));
+  DDPRUN_ASSIGN(auto parsed, ParseOptions(args, env, subcommands, CompleteOptions));
   if (const auto* text = std::get_if<TextToPrint>(&parsed)) {
     std::fputs(text->text.c_str(), stdout);
     return 0;

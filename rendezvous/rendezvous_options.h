@@ -2,9 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "rendezvous/net/address.h"
 
@@ -44,6 +46,9 @@ struct RendezvousOptions {
   // Where the nodes meet. static: MASTER_ADDR and MASTER_PORT of node 0; on a single node, port 0
   // means a free port. c10d: host and port of the coordinator.
   HostPort endpoint = {"127.0.0.1", 0};
+  // c10d: ports that the nodes try in turn if another program has that of the endpoint. The same on
+  // all nodes.
+  std::vector<uint16_t> other_ports = {};
   // c10d: the address by which other nodes reach this node; empty means the one that the
   // coordinator sees.
   std::string local_addr;

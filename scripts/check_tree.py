@@ -34,6 +34,7 @@ MAY_INCLUDE = {
     "launcher/process": ["base"],
     "launcher/output": ["base"],
     "launcher/cli": RENDEZVOUS,
+    "launcher/cluster": ["launcher/cli", *RENDEZVOUS],
     "launcher/report": ["launcher/process", *RENDEZVOUS],
     "launcher/store": ["launcher/output", "launcher/process", *RENDEZVOUS],
     "launcher/hang": ["launcher/process", "launcher/store", *RENDEZVOUS],
@@ -43,8 +44,8 @@ MAY_INCLUDE = {
     "launcher/submit": ["launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/requests": ["launcher/submit", "launcher/process", "base"],
     "launcher": [
-        "launcher/doctor", "launcher/sweep", "launcher/agent", "launcher/submit",
-        "launcher/requests", *LAUNCHER_PARTS
+        "launcher/doctor", "launcher/sweep", "launcher/agent", "launcher/cluster",
+        "launcher/submit", "launcher/requests", *LAUNCHER_PARTS
     ],
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config

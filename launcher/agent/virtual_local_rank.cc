@@ -29,6 +29,7 @@ void ShowOwnGpu(int local_rank, Environment& env) {
     std::erase(device, ' ');
   }
   env.Set("CUDA_VISIBLE_DEVICES", device);
+  env.Set("LOCAL_RANK", "0");
 }
 
 }  // namespace ddprun::launcher

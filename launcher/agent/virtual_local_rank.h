@@ -10,8 +10,8 @@ namespace ddprun::launcher {
 // worker gets one entry of it.
 Status CheckVirtualLocalRank(const Environment& base, int local_world_size);
 
-// Makes CUDA_VISIBLE_DEVICES name only the worker's GPU. REQUIRES: `env` has passed
-// CheckVirtualLocalRank().
+// Makes CUDA_VISIBLE_DEVICES name only the worker's GPU, and sets LOCAL_RANK to 0. REQUIRES: `env`
+// has passed CheckVirtualLocalRank().
 void ShowOwnGpu(int local_rank, Environment& env);
 
 }  // namespace ddprun::launcher

@@ -1,6 +1,7 @@
 #include "launcher/agent/worker_spec.h"
 
 #include "base/flight_recorder.h"
+#include "launcher/agent/host_share.h"
 #include "launcher/agent/local_rank_argument.h"
 #include "launcher/agent/virtual_local_rank.h"
 #include "launcher/agent/worker_defaults.h"
@@ -15,7 +16,7 @@ void SetRanks(const Attempt& attempt, int local_rank, Environment& env) {
   const Options& options = attempt.plan.options;
   env.Set("RANK", std::to_string(node.base_rank + local_rank));
   env.Set("WORLD_SIZE", std::to_string(node.world_size));
-  env.Set("LOCAL_RANK", options.virtual_local_rank ? "0" : std::to_string(local_rank));
+  env.Set("LOCAL_RANK", std::to_string(local_rank));
   env.Set("LOCAL_WORLD_SIZE", std::to_string(options.rdzv.local_world_size));
   env.Set("GROUP_RANK", std::to_string(node.node_rank));
   env.Set("GROUP_WORLD_SIZE", std::to_string(node.nnodes));
@@ -68,11 +69,11 @@ WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
   SetElastic(attempt, spec.error_file, spec.env);
   SetOwn(attempt, spec.env);
   if (plan.options.virtual_local_rank) ShowOwnGpu(local_rank, spec.env);
+  if (plan.options.host_share) SetHostShare(*plan.options.host_share, spec.env);
   SetWorkerDefaults(attempt.usable_cores, plan.local_world_size(), spec.env);
   if (!plan.cpus.empty()) {
     spec.cpus = plan.cpus[static_cast<size_t>(local_rank)];
-    // Workers that a template forks read this and bind themselves.
-    spec.env.Set("DDPRUN_CPUS", FormatCpuList(spec.cpus));
+    spec.env.Set("DDPRUN_CPUS", FormatCpuList(spec.cpus));  // forked workers bind themselves
   }
   return spec;
 }

@@ -16,8 +16,9 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
      "nproc_per_host num_workers workers gpus_per_task",
      "Here it is --nproc_per_node=N; --nproc_per_node=gpu starts one worker for each GPU."},
     {"ntasks",
-     "Here it is --nproc_per_node=N on each node. Under Slurm start ddprun once per node: srun\n"
-     "--ntasks-per-node=1 ddprun ..."},
+     "Here it is --nproc_per_node=N on each node. Under SLURM it is srun's: srun --ntasks=N "
+     "ddprun\n"
+     "..."},
     {"multi_gpu", "Leave it out: --nproc_per_node=N alone starts N workers."},
     {"cpu use_cpu", "Leave it out; --nproc_per_node=cpu starts one worker for each core."},
     {"gpu_ids gres include exclude",
@@ -32,8 +33,7 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
      "Leave it out: ddprun starts workers on its own machine, without ssh."},
     {"hostfile hosts host H machinefile f nodelist w ssh_port deepspeed_hostfile",
      "ddprun does not log in to other machines: start it on each one, with --nnodes=N\n"
-     "--node_rank=I --master_addr=HOST_OF_NODE_0. Under Slurm: srun --ntasks-per-node=1 ddprun\n"
-     "..."},
+     "--node_rank=I --master_addr=HOST_OF_NODE_0. Under SLURM: srun ddprun ..."},
     {"min_elastic_nodes max_elastic_nodes elastic_training",
      "Here it is --nnodes=MIN:MAX --rdzv_backend=c10d --rdzv_endpoint=HOST:PORT."},
     {"partition p account A time qos job_name J",

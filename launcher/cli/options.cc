@@ -38,6 +38,7 @@ Status ReadDefaults(const Environment& env, const std::vector<Flag>& flags, Opti
     if (!text.empty() && !flag.read(text, options)) {
       return NotExpected(flag, std::string(flag.variable), text);
     }
+    if (!text.empty()) options.given.emplace(flag.name);
   }
   return {};
 }
@@ -78,7 +79,8 @@ Error BadValue(std::string where, std::string what, std::string hint) {
 
 Result<Parsed> ParseOptions(const std::vector<std::string>& args,
                             const Environment& env,
-                            std::span<const Subcommand> subcommands) {
+                            std::span<const Subcommand> subcommands,
+                            CompleteOptionsFunction complete) {
   const std::vector<Flag> flags = AllFlags();
   DDPRUN_ASSIGN(const SplitArgs split, SplitFlags(args, flags));
   for (const GivenFlag& given : split.flags) {
@@ -90,12 +92,14 @@ Result<Parsed> ParseOptions(const std::vector<std::string>& args,
     if (!given.flag.read(given.value, options)) {
       return NotExpected(given.flag, "--" + std::string(given.flag.name), given.value);
     }
+    options.given.emplace(given.flag.name);
   }
   if (split.target_index < args.size()) {
     options.target = args[split.target_index];
     options.target_args.assign(args.begin() + static_cast<std::ptrdiff_t>(split.target_index) + 1,
                                args.end());
   }
+  if (complete != nullptr) DDPRUN_TRY(complete(env, options));
   DDPRUN_TRY(CheckTogether(options));
   NoteFlagsBehindTarget(options);
   DropRepeated(options.notes);

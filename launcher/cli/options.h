@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -49,11 +50,24 @@ struct Subcommand {
   Result<int> (*run)(const std::vector<std::string>& args, const Environment& env);
 };
 
+// The part of this agent in a host that it shares with other agents of the job: it has one of the
+// host's workers.
+struct HostShare {
+  int first_local_rank = 0;  // LOCAL_RANK of this agent's worker
+  int workers = 1;           // of all agents of the host
+  int host = 0;              // rank of the host among `hosts`
+  int hosts = 1;
+  int threads = 0;  // of a worker; 0 means that each agent has cores of its own
+};
+
 struct Options {
+  std::set<std::string, std::less<>> given;  // names of the flags that the user has given
+
   // Workers.
   std::string nproc_per_node = "1";  // number, auto, cpu, gpu or xpu: see device_count.h
   std::string numa_binding;          // "", "node", "socket", "exclusive" or "core-complex"
   bool virtual_local_rank = false;
+  std::optional<HostShare> host_share;  // set if a batch system starts several agents on a host
 
   // Rendezvous. CheckTogether() reads the fields that are "as given" into `rdzv`.
   rendezvous::RendezvousOptions rdzv;
@@ -112,10 +126,13 @@ struct TextToPrint {
 struct VersionsToPrint {};
 
 // `args` are the words without the program's name. All words after the target belong to the target.
-// `subcommands` are for help and completion. Errors are kUsage.
+// `subcommands` are for help and completion. `complete` may fill in options that the user has not
+// given, before they are checked together. Errors are kUsage.
+using CompleteOptionsFunction = Status (*)(const Environment& env, Options& options);
 Result<std::variant<Options, TextToPrint, VersionsToPrint>> ParseOptions(
     const std::vector<std::string>& args,
     const Environment& env,
-    std::span<const Subcommand> subcommands = {});
+    std::span<const Subcommand> subcommands = {},
+    CompleteOptionsFunction complete = nullptr);
 
 }  // namespace ddprun::launcher

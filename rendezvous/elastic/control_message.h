@@ -1,7 +1,8 @@
 // Converts the messages of a control connection to and from JSON. Pure.
 //
 // Node to coordinator: hello, join, opened, reached, unreached, end, leave, withdraw, heard.
-// Coordinator to node: open, reach, start, end, all_left, refuse, progress, withdrawn. Both: alive.
+// Coordinator to node: other_job, open, reach, start, end, all_left, refuse, progress, withdrawn.
+// Both: alive.
 #pragma once
 
 #include <optional>

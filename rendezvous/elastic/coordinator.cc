@@ -156,7 +156,10 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
       error.title = "NODE REFUSED";
       error.where.clear();
       error.what = "The rendezvous refused this node: " + hello.error().what + ".";
-      return Dismiss(peer, error);
+      return Dismiss(peer, ToJson(RefuseJoin{error}));
+    }
+    if (!options_.run_id.empty() && hello->run_id != options_.run_id) {
+      return Dismiss(peer, {{"type", "other_job"}, {"run_id", options_.run_id}});
     }
     std::shared_ptr<Job>& job = jobs_[hello->run_id];
     const bool started_anew = job && job->state.done() && hello->requeues > job->requeues;
@@ -164,7 +167,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
       job = std::make_shared<Job>(Job{hello->run_id, hello->requeues, RoundState(hello->rules)});
     }
     if (const auto error = Disagreement(hello->rules, job->state.rules())) {
-      return Dismiss(peer, *error);
+      return Dismiss(peer, ToJson(RefuseJoin{*error}));
     }
     peer.job = job;
     peer.hello = *std::move(hello);
@@ -172,10 +175,10 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     peer.channel->StartKeepAlive(peer.hello->keep_alive);
   }
 
-  void Dismiss(Peer& peer, const Error& error) {
+  void Dismiss(Peer& peer, const json& message) {
     peer.dismissed = true;
     peer.since = Clock::now();
-    peer.channel->Send(ToJson(RefuseJoin{error}));
+    peer.channel->Send(message);
     ArmTimer();
   }
 

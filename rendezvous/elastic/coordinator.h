@@ -17,6 +17,9 @@ namespace ddprun::rendezvous {
 class StoreServer;
 
 struct CoordinatorOptions {
+  // The only job that is served; "" means any. An agent serves its own job only, because it ends
+  // with that job.
+  std::string run_id = {};
   // How long late nodes of an ended job are refused with the job's result. Afterwards the run id
   // may be used anew.
   std::chrono::milliseconds close_timeout{30'000};
@@ -26,9 +29,9 @@ struct CoordinatorOptions {
   std::function<void(const std::string& line)> on_log = {};
 };
 
-// Serves any number of jobs, told apart by their run ids. Use it on the loop thread only.
-// Destroying it closes the control connections: nodes of jobs that have not ended take the
-// coordinator for lost.
+// Serves any number of jobs, told apart by their run ids, unless the options name one. Use it on
+// the loop thread only. Destroying it closes the control connections: nodes of jobs that have not
+// ended take the coordinator for lost.
 class Coordinator {
  public:
   Coordinator(asio::io_context& io, CoordinatorOptions options);

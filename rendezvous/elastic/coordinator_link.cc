@@ -81,6 +81,10 @@ bool CoordinatorLink::TryToHost() {
   if (addresses_.empty() || !options_.is_host.value_or(ours)) return true;
   const auto own = OwnAddresses(target_.host, addresses_, options_.rules.max_nodes);
   auto server = ListenOnOwn(io_, own, target_.port);
+  while (!server.has_value() && server.error().code == Code::kAddressInUse &&
+         ports_tried_ < options_.other_ports.size() && TakeNextPort()) {
+    server = ListenOnOwn(io_, own, target_.port);
+  }
   if (!server.has_value()) {
     // Another agent on this machine hosts the coordinator.
     if (server.error().code == Code::kAddressInUse && !options_.is_host) return true;
@@ -90,7 +94,7 @@ bool CoordinatorLink::TryToHost() {
   server_ = *std::move(server);
   target_ = {own.empty() ? "127.0.0.1" : own.front().to_string(), server_->port()};
   coordinator_ = std::make_unique<Coordinator>(
-      io_, CoordinatorOptions{.close_timeout = options_.close_timeout});
+      io_, CoordinatorOptions{.run_id = options_.run_id, .close_timeout = options_.close_timeout});
   coordinator_->ServeOn(*server_);
   handlers_.on_warning(ExposureWarning(own, server_->port()));
   server_->RefuseKeys("/torch.rendezvous.", [weak = weak_from_this()](const std::string& peer) {
@@ -115,6 +119,7 @@ void CoordinatorLink::Connect() {
 void CoordinatorLink::OnConnected(Result<UniqueFd> fd) {
   if (!fd.has_value()) {
     const std::string& address = fd.error().where;
+    if (!hosting()) TakeNextPort();
     return TryAgain((address.empty() ? "" : address + ": ") + fd.error().what);
   }
   welcome_ = false;
@@ -124,6 +129,9 @@ void CoordinatorLink::OnConnected(Result<UniqueFd> fd) {
       ControlChannel::Handlers{.on_message =
                                    [this](const json& message) {
                                      const auto self = shared_from_this();
+                                     if (TextOf(message, "type") == "other_job") {
+                                       return OnOtherJob(TextOf(message, "run_id"));
+                                     }
                                      welcome_ = true;
                                      rejections_ = 0;
                                      handlers_.on_message(message);
@@ -147,10 +155,28 @@ void CoordinatorLink::OnConnected(Result<UniqueFd> fd) {
   channel_->StartKeepAlive(options_.keep_alive);
 }
 
+// Goes on with the next of the ports at which the coordinator may be. Returns false if there is
+// only one.
+bool CoordinatorLink::TakeNextPort() {
+  const std::vector<uint16_t>& others = options_.other_ports;
+  if (others.empty()) return false;
+  ports_tried_ = (ports_tried_ + 1) % (others.size() + 1);
+  target_.port = ports_tried_ == 0 ? options_.endpoint.port : others[ports_tried_ - 1];
+  return true;
+}
+
+void CoordinatorLink::OnOtherJob(const std::string& run_id) {
+  channel_.reset();
+  const Error error = OtherJob(target_, run_id, options_.run_id);
+  if (hosting() || !TakeNextPort()) return handlers_.on_failed(error);
+  TryAgain(error.what);
+}
+
 void CoordinatorLink::TryAgain(const std::string& problem) {
   if (!searching_) return;
   problem_ = problem;
-  handlers_.on_line("waiting for the rendezvous at " + ToString(target_) + " (" + problem + ")");
+  handlers_.on_line("waiting for the rendezvous at " + ToString(options_.endpoint) + " (" +
+                    problem + ")");
   pause_timer_.expires_after(pause_);
   pause_ = std::min(pause_ * 3 / 2 + milliseconds(1), kLongestPause);
   pause_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
@@ -161,7 +187,9 @@ void CoordinatorLink::TryAgain(const std::string& problem) {
 void CoordinatorLink::OnClosed(const std::string& reason, bool stranger) {
   const auto self = shared_from_this();  // a handler may destroy everything
   channel_.reset();
-  if (!welcome_ && (stranger || ++rejections_ >= kMaxRejections)) {
+  const bool no_coordinator = !welcome_ && (stranger || ++rejections_ >= kMaxRejections);
+  if (no_coordinator && TakeNextPort()) return TryAgain(reason);
+  if (no_coordinator) {
     return handlers_.on_failed(NotACoordinator(target_, reason));
   }
   handlers_.on_closed(reason);

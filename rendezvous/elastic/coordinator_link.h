@@ -56,13 +56,16 @@ class CoordinatorLink : public std::enable_shared_from_this<CoordinatorLink> {
   bool TryToHost();
   void Connect();
   void OnConnected(Result<UniqueFd> fd);
+  void OnOtherJob(const std::string& run_id);
   void OnClosed(const std::string& reason, bool stranger);
+  bool TakeNextPort();
   void OnDeadline();
 
   asio::io_context& io_;
   const RendezvousOptions& options_;
   Handlers handlers_;
   HostPort target_;
+  size_t ports_tried_ = 0;
   std::vector<asio::ip::address> addresses_;
   std::unique_ptr<AsyncResolve> resolve_;
   std::unique_ptr<StoreServer> server_;  // if this node hosts the coordinator

@@ -1,6 +1,7 @@
 #include "rendezvous/elastic/elastic_text.h"
 
 #include "rendezvous/join_text.h"
+#include "rendezvous/net/quote_received.h"
 
 namespace ddprun::rendezvous {
 
@@ -114,6 +115,18 @@ Error NotACoordinator(const HostPort& endpoint, std::string_view problem) {
       "Nodes of torchrun and ddprun can share a job with --rdzv_backend=static, not with c10d.\nIf "
       "another program has the port, choose another one in --rdzv_endpoint.",
       place, "no-rendezvous");
+}
+
+Error OtherJob(const HostPort& endpoint, std::string_view there, std::string_view here) {
+  const std::string place = ToString(endpoint);
+  return RendezvousError("ANOTHER JOB MEETS THERE",
+                         "The rendezvous at " + place + " belongs to the job " +
+                             QuoteReceived(there) + ", and this node's job is " +
+                             QuoteReceived(here) + ".",
+                         "If it is one job, give all nodes the same --rdzv_id. If these are two "
+                         "jobs, give each a port of its own\nin --rdzv_endpoint, or let both meet "
+                         "at a `ddprun store`, which serves any number of jobs.",
+                         place, "no-rendezvous");
 }
 
 Error CoordinatorLost(const HostPort& endpoint, std::string_view reason) {

@@ -72,6 +72,9 @@ Error NoCoordinator(const HostPort& endpoint,
 // The program at the endpoint is not ddprun, or is a version that this one cannot understand.
 Error NotACoordinator(const HostPort& endpoint, std::string_view problem);
 
+// The coordinator at the endpoint serves only the job `there`, not this node's job `here`.
+Error OtherJob(const HostPort& endpoint, std::string_view there, std::string_view here);
+
 // The connection to the coordinator ended while the job needed it.
 Error CoordinatorLost(const HostPort& endpoint, std::string_view reason);
 

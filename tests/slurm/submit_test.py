@@ -1,20 +1,12 @@
-"""`ddprun submit`, `save` and `stop` in a real SLURM cluster of two nodes.
-
-DDPRUN_SLURM_CLUSTER is the script that starts and stops such a cluster in namespaces.
-"""
+"""`ddprun submit`, `save` and `stop` in a real SLURM cluster of two nodes."""
 
 import json
 import os
 import re
-import shutil
 import subprocess
-import tempfile
-import time
-import unittest
 
-DDPRUN = os.environ["DDPRUN_PROGRAM"]
-CLUSTER = os.environ["DDPRUN_SLURM_CLUSTER"]
-DEADLINE_S = 120
+import slurm_test_case as case
+
 CONFIG = {
     "run": {"max_epochs": 10**7},
     "model": {"type": "mlp", "layer_sizes": [6, 8, 3]},
@@ -25,30 +17,12 @@ CONFIG = {
 }
 
 
-def cluster(*args, **options):
-    env = {**os.environ, "SLURMLAB_DIR": Submit.state,
-           "PATH": f"{os.path.dirname(DDPRUN)}:{os.environ['PATH']}"}
-    return subprocess.run([CLUSTER, *args], capture_output=True, text=True, env=env,
-                          timeout=DEADLINE_S, **options)
-
-
-class Submit(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.state = tempfile.mkdtemp(prefix="sl-")
-        cls.addClassCleanup(shutil.rmtree, cls.state, ignore_errors=True)
-        cls.addClassCleanup(lambda: cluster("stop"))
-        started = cluster("start", "2")
-        if started.returncode != 0:
-            raise AssertionError(started.stderr)
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
+class Submit(case.SlurmTest):
     def on_login_node(self, *command):
-        return cluster("exec", *command, cwd=self.folder)
+        path = f"{os.path.dirname(case.DDPRUN)}:{os.environ['PATH']}"
+        return subprocess.run([case.CLUSTER, "exec", *command], env={**self.env, "PATH": path},
+                              cwd=self.folder, text=True, capture_output=True, check=False,
+                              timeout=case.DEADLINE_S)
 
     def submit(self, *args):
         job = self.on_login_node("ddprun", "submit", *args)
@@ -58,12 +32,6 @@ class Submit(unittest.TestCase):
     def field(self, job, name):
         shown = self.on_login_node("scontrol", "-o", "show", "job", job).stdout
         return re.search(rf" {name}=(.*?) *(?: \w+=|\n)", shown)[1]
-
-    def wait_for(self, what, condition):
-        deadline = time.monotonic() + DEADLINE_S
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, what)
-            time.sleep(0.05)
 
     def test_follow_shows_the_log_and_ends_with_the_code_of_the_job(self):
         script = "echo out; echo err >&2; sleep 2; echo end; exit 7"
@@ -80,24 +48,25 @@ class Submit(unittest.TestCase):
         self.assertRegex(job.stderr, r": CANCELLED\n$")
 
     def test_save_and_stop_of_a_job_leave_checkpoints(self):
-        with open(os.path.join(self.folder, "mlp.json"), "w") as file:
-            json.dump(CONFIG, file)
+        self.write("mlp.json", json.dumps(CONFIG))
         job = self.submit("--time=10m", "--cpus-per-task=2", "mlp.json")
         runs = os.path.join(self.folder, "runs")
         log = os.path.join(runs, "slurm", f"mlp-{job}.out")
 
         def read():
-            with open(log) as file:
-                return file.read()
+            try:
+                with open(log, encoding="utf-8") as file:
+                    return file.read()
+            except FileNotFoundError:
+                return ""
 
-        self.wait_for("a step", lambda: os.path.exists(log) and "\nstep " in read())
+        self.wait_for(lambda: "\nstep " in read(), "a step")
         for request in ("save", "stop"):
             asked = self.on_login_node("ddprun", request, job)
             self.assertEqual(0, asked.returncode, asked.stderr)
             count = {"save": 1, "stop": 2}[request]
-            self.wait_for(request, lambda: read().count("\ncheckpoint of step ") == count)
-        ended = cluster("wait", job, str(DEADLINE_S))
-        self.assertEqual("COMPLETED\n", ended.stdout, read())
+            self.wait_for(lambda: read().count("\ncheckpoint of step ") >= count, request)
+        self.assertEqual("COMPLETED", self.end_of(job)[0], read())
         self.assertEqual(("0:0", "0"), (self.field(job, "ExitCode"), self.field(job, "Restarts")))
         self.assertRegex(read(), r"\nstopped after step \d+ of \d+: \w+ asked for it ")
         asked = self.on_login_node("ddprun", "stop", job)
@@ -147,4 +116,4 @@ class Submit(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    case.main()

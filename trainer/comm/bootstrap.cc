@@ -49,10 +49,7 @@ Result<StorePtr> ConnectStore(const Environment& environment,
                  .what =
                      "srun has started ranks on several nodes, and MASTER_ADDR and MASTER_PORT, "
                      "at which they could find each other, are not set.",
-                 .hint =
-                     "Start ddprun with srun, once per node, and tell it where the nodes meet:\n"
-                     "srun --ntasks-per-node=1 ddprun --nnodes=N --rdzv_backend=c10d "
-                     "--rdzv_endpoint=HOST ...",
+                 .hint = "Start ddprun with srun, which brings the nodes together: srun ddprun ...",
                  .page = "no-store-for-several-nodes"};
   }
   return StoreOfJob(environment, timeout);
@@ -67,10 +64,12 @@ int FirstGeneration(const Environment& environment) {
 std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environment,
                                                      const RankInfo& rank) {
   const Result<int64_t> fd = environment.GetInt(kFlightRecorderVariable, -1, 0, 1 << 20);
-  if (!fd || *fd < 0) return nullptr;
+  const Result<int64_t> page =
+      environment.GetInt(kFlightPageVariable, rank.local_rank, 0, INT32_MAX);
+  if (!fd || *fd < 0 || !page) return nullptr;
   const UniqueFd file(fcntl(static_cast<int>(*fd), F_DUPFD_CLOEXEC, 0));
   Result<std::unique_ptr<FlightRecorder>> recorder =
-      FlightRecorder::Attach(file, rank.local_rank, rank.rank);
+      FlightRecorder::Attach(file, static_cast<int>(*page), rank.rank);
   return recorder ? *std::move(recorder) : nullptr;
 }
 

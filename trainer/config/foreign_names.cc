@@ -17,73 +17,74 @@ struct WithoutKey {
 // Words of torchrun, accelerate, Hugging Face's TrainingArguments, Lightning, DeepSpeed, nanoGPT,
 // llm.c and torchtitan, grouped by purpose.
 constexpr WithoutKey kWithoutKey[] = {
-    {"nproc_per_node nnodes num_nodes num_processes num_machines machine_rank node_rank "
-     "n_gpu n_gpus num_gpus gpus world_size local_rank master_addr master_port main_process_ip "
+    {"nproc_per_node nnodes num_nodes num_processes num_machines machine_rank node_rank n_gpu "
+     "n_gpus num_gpus gpus world_size local_rank master_addr master_port main_process_ip "
      "main_process_port rdzv_endpoint rdzv_backend rdzv_id rdzv_conf hostfile "
      "data_parallel_replicate_degree dp_replicate_size ddp_replicate",
-     "Give the number of ranks and of nodes on the command line, as for torchrun:\n"
+     "The command line gives the numbers of ranks and of nodes, as for torchrun:\n"
      "ddprun --nnodes=1 --nproc_per_node=2 train.json"},
     {"max_restarts monitor_interval hang_timeout log_level log_level_replica redirects tee "
      "standalone",
-     "That is a flag of ddprun, said before the config: ddprun --help lists them."},
+     "That is a flag of ddprun, and it stands before the config: see ddprun --help."},
     {"gpu gpu_ids cuda device_map backend ddp_backend process_group_backend",
-     "run.device \"cuda\" trains on GPUs, \"auto\" where every rank has one: rank by rank the GPU "
-     "with its\n"
-     "local rank's number, of those that CUDA_VISIBLE_DEVICES shows. GPUs talk by NCCL, CPUs "
-     "through shared\n"
-     "memory and UCX: there is nothing else to choose."},
+     "run.device \"cuda\" trains on GPUs; \"auto\" does so if every rank has a GPU. The rank with "
+     "local\n"
+     "rank N uses the N-th GPU of CUDA_VISIBLE_DEVICES. GPUs communicate by NCCL, CPUs by shared "
+     "memory\n"
+     "and UCX. There is nothing else to choose."},
     {"save_on_each_node save_safetensors always_save_checkpoint async_mode async_save "
      "restore_callback_states",
-     "There is nothing to choose: checkpoints are safetensors files, written in the background, "
-     "and\n"
-     "hold all that a run depends on. How often: checkpoint.save_steps."},
+     "There is nothing to choose: checkpoints are safetensors files with the whole state of the "
+     "run,\n"
+     "and are written in the background. checkpoint.save_steps says how often."},
     {"do_train do_eval do_predict eval_only evaluate_only test_only predict evaluate inference "
      "test_file test_files test_data test_steps eval_on_start num_sanity_val_steps generate",
-     "Evaluating or predicting without training is not there yet. With validation data every run "
-     "is\n"
-     "evaluated at its end, and every evaluation.eval_steps."},
+     "Evaluating or predicting without training is not there yet. A run with validation data is\n"
+     "evaluated at its end and after every evaluation.eval_steps steps."},
     {"fast_dev_run overfit_batches limit_train_batches limit_val_batches limit_test_batches "
      "eval_iters max_train_samples max_eval_samples max_predict_samples val_max_steps",
-     "Taking a part of the data is not there yet. To try a config: --set run.max_steps=2"},
+     "Using a part of the data is not there yet. To try a config: --set run.max_steps=2"},
     {"early_stopping early_stopping_patience early_stopping_threshold early_stop patience",
      "Early stopping is not there yet; checkpoint.save_best keeps the best weights. metrics.jsonl "
-     "in the run folder\n"
-     "has the validation loss of every evaluation."},
+     "in\n"
+     "the run folder has the validation loss of every evaluation."},
     {"report_to logging_dir tensorboard enable_tensorboard tb_log_dir wandb wandb_log "
-     "wandb_project "
-     "enable_wandb use_wandb mlflow comet logger loggers csv_monitor trackers log_with "
-     "project_name tracking_uri",
-     "TensorBoard and other trackers are not there yet. Every run writes metrics.jsonl, a line of\n"
-     "JSON every report.logging_steps."},
+     "wandb_project enable_wandb use_wandb mlflow comet logger loggers csv_monitor trackers "
+     "log_with project_name tracking_uri",
+     "TensorBoard and other trackers are not there yet. Every run writes metrics.jsonl, which gets "
+     "one\n"
+     "line of JSON every report.logging_steps steps."},
     {"profile profiler profiling enable_profiling wall_clock_breakdown flops_profiler trace "
      "include_num_input_tokens_seen include_tokens_per_second",
-     "A profile is not there yet. Log lines and metrics.jsonl have samples per second, time and "
+     "A profile is not there yet. Log lines and metrics.jsonl have samples per second, time, and "
      "the\n"
-     "exposed part of communication."},
+     "time in which communication was not hidden."},
     {"fp16_opt_level fp16_backend apex loss_scale loss_scaling scaler grad_scaler "
      "half_precision_backend hysteresis min_loss_scale",
-     "training.precision \"fp16\" finds the loss scale by itself, beginning with "
-     "training.init_loss_scale."},
+     "training.precision \"fp16\" finds the loss scale by itself. training.init_loss_scale is its "
+     "first\n"
+     "value."},
     {"fp8 float8 quantization load_in_8bit load_in_4bit",
-     "training.precision has \"fp32\", \"bf16\" and \"fp16\"; other number formats are not there "
+     "training.precision may be \"fp32\", \"bf16\" or \"fp16\"; other number formats are not there "
      "yet."},
     {"fsdp fsdp_config deepspeed deepspeed_config zero_optimization zero zero_stage stage "
      "sharding_strategy reshard_after_forward fsdp_transformer_layer_cls_to_wrap",
-     "strategy.type says what ranks share out: \"zero1\" the optimizer's state, \"zero2\" "
-     "gradients, too,\n"
-     "\"zero3\" parameters, too (FSDP); strategy.shard_size among how many."},
+     "strategy.type says what is sharded over the ranks. \"zero1\": optimizer state; \"zero2\": "
+     "gradients,\n"
+     "too; \"zero3\" (FSDP): parameters, too. strategy.shard_size is the number of ranks that hold "
+     "one\n"
+     "replica."},
     {"offload_optimizer offload_param cpu_offload enable_cpu_offload",
-     "State stays on the device. strategy.type \"zero3\" shares it out among the ranks."},
+     "State stays on the device. strategy.type \"zero3\" shards it over the ranks."},
     {"context_parallel_degree context_parallel_size expert_parallel_degree sequence_parallel "
      "parallelism_config",
-     "Sequences and experts are not shared out among ranks: every rank has all of a sample\n"
-     "(strategy.type \"ddp\")."},
+     "Sequences and experts are not sharded: every rank computes whole samples (strategy.type "
+     "\"ddp\")."},
     {"gradient_checkpointing_kwargs selective_ac_option recompute_method recompute_num_layers",
      "There is nothing to choose: training.gradient_checkpointing true recomputes every block."},
     {"nesterov dampening amsgrad maximize centered rho",
      "Nesterov momentum, dampening, amsgrad and RMSprop are not there yet; optimizer.momentum is."},
-    {"adafactor rmsprop",
-     "The kinds of optimizers are \"adamw\", \"adam\" and \"sgd\": optimizer.type."},
+    {"adafactor rmsprop", "optimizer.type may be \"adamw\", \"adam\" or \"sgd\"."},
     {"fused foreach capturable optim_args implementation torch_adam adam_w_mode",
      "There is nothing to choose: optimizers are always fused. Remove the key."},
     {"step_size gamma milestones lr_decay_rate decay_rate decay_factor power num_cycles "
@@ -91,85 +92,85 @@ constexpr WithoutKey kWithoutKey[] = {
      "warmup_start_lr cycle_momentum t_0 t_mult num_stable_steps num_decay_steps stable_steps "
      "min_lr_schedule cooldown_steps lr_end poly_power start_factor end_factor lr_lambda",
      "Step decay, polynomials, restarts, warmup-stable-decay and schedules by epochs are not there "
-     "yet: after scheduler.warmup_steps "
-     "the\n"
-     "learning rate is constant, or falls over the whole run by a line or a cosine."},
+     "yet.\n"
+     "After scheduler.warmup_steps the learning rate is constant, or falls over the whole run "
+     "along a\n"
+     "line or a cosine."},
     {"lr_decay_iters lr_decay_steps decay_steps total_steps_for_decay",
-     "The learning rate falls over the whole run, as run.max_steps or run.max_epochs say. Remove "
-     "the\n"
-     "key."},
+     "The learning rate falls over the whole run, whose length is run.max_steps or "
+     "run.max_epochs.\n"
+     "Remove the key."},
     {"average_tokens_across_devices loss_reduction reduction",
      "There is nothing to choose: the loss is the mean over all predictions of all ranks and\n"
      "micro-batches. Remove the key."},
     {"logging_first_step log_on_each_node",
-     "There is nothing to choose: rank 0 logs the first step, the last, and those of\n"
-     "report.logging_steps. Remove the key."},
+     "There is nothing to choose: rank 0 logs the first step, the last step, and every\n"
+     "report.logging_steps steps. Remove the key."},
     {"params",
-     "What DeepSpeed has in \"params\" stands in the section itself, as optimizer.learning_rate "
+     "The keys of DeepSpeed's \"params\" stand in the section itself, as optimizer.learning_rate "
      "and\n"
-     "optimizer.betas."},
+     "optimizer.betas do."},
     {"pin_memory dataloader_pin_memory persistent_workers dataloader_persistent_workers "
      "multiprocessing_context non_blocking",
      "There is nothing to choose: loader threads share memory with the training. Remove the key."},
-    {"compile torch_compile torch_compile_backend torch_compile_mode dynamo_backend dynamo_config "
-     "jit_mode_eval use_ipex",
-     "There is no compiler here, and nothing to switch on. Remove the key."},
+    {"compile torch_compile torch_compile_backend torch_compile_mode dynamo_backend "
+     "dynamo_config jit_mode_eval use_ipex",
+     "There is no compiler, so there is nothing to switch on. Remove the key."},
     {"ema ema_decay use_ema swa model_ema", "Averages of the weights are not there yet."},
     {"lora use_lora lora_r lora_rank lora_alpha lora_dropout lora_config lora_target_modules "
      "use_peft peft peft_config qlora freeze freeze_backbone freeze_encoder freeze_layers "
-     "freeze_embeddings frozen_layers freeze_base unfreeze trainable_layers requires_grad "
-     "llrd layerwise_lr_decay",
-     "Training a part of the weights is not there yet, but for TorchScript modules and plugins, "
-     "which\n"
-     "may freeze parameters of their own."},
+     "freeze_embeddings frozen_layers freeze_base unfreeze trainable_layers requires_grad llrd "
+     "layerwise_lr_decay",
+     "Training only a part of the weights is not there yet. TorchScript modules and plugins are "
+     "the\n"
+     "exception: they may freeze their own parameters."},
     {"push_to_hub hub_model_id hub_token hub_strategy hub_private_repo",
-     "Nothing is sent to a hub. The folder model/ of a run can be uploaded as it is."},
+     "ddprun sends nothing to a hub. The folder model/ of a run can be uploaded as it is."},
     {"deterministic full_determinism use_deterministic_algorithms benchmark cudnn_benchmark "
      "enable_full_determinism",
-     "There is nothing to switch on: the same config and ranks give the same numbers, but where\n"
+     "There is nothing to switch on: the same config with the same ranks gives the same numbers, "
+     "unless\n"
      "training.matmul_engine or strategy.bucket_cap_mb is \"auto\". Remove the key."},
     {"uneven_inputs even_batches split_batches dispatch_batches ignore_data_skip join",
-     "Ranks always get equally many samples; data.dataloader_drop_last and data.sampler_drop_last "
-     "say\n"
-     "what becomes of the rest."},
+     "All ranks always get the same number of samples. data.dataloader_drop_last and\n"
+     "data.sampler_drop_last decide about the rest."},
     {"auto_find_batch_size auto_lr_find auto_scale_batch_size lr_find lr_finder find_lr tuner "
      "lr_range_test",
-     "Batch size and learning rate are not searched for: ddprun --sweep "
-     "optimizer.learning_rate=1e-4,1e-3\n"
-     "compares runs."},
+     "There is no search for batch size or learning rate. To compare runs:\n"
+     "ddprun --sweep optimizer.learning_rate=1e-4,1e-3"},
     {"bias use_bias",
-     "GPT-2 and BERT have biases, as in transformers; for \"llama\" there are model.attention_bias "
-     "and\n"
+     "GPT-2 and BERT have biases, as in transformers. \"llama\" has model.attention_bias and\n"
      "model.mlp_bias."},
     {"act_fn attn_implementation attention_type use_flash_attention flash_attention "
      "layer_norm_eps layer_norm_epsilon",
-     "That follows from model.type, or from config.json of model.name_or_path."},
+     "model.type decides this, or config.json of model.name_or_path."},
     {"initializer_range init_std weight_init initializer",
-     "Another spread of fresh weights is not there yet: \"bert\", \"gpt\" and \"llama\" have 0.02, "
-     "as in\n"
-     "transformers, other models what PyTorch's layers begin with."},
+     "Another spread of fresh weights is not there yet. \"bert\", \"gpt\" and \"llama\" begin with "
+     "0.02, as in\n"
+     "transformers; other models begin as PyTorch's layers do."},
     {"class_weights class_weight pos_weight sample_weight sample_weights loss_weights "
      "weighted_loss weighted_sampler balanced",
      "Weights of classes or samples are not there yet: each counts the same in the loss. A model "
-     "of your\n"
-     "own may compute any loss: docs/torchscript.md, docs/plugins.md."},
+     "of\n"
+     "your own may compute any loss: docs/torchscript.md, docs/plugins.md."},
     {"l1 l1_reg l1_lambda l1_ratio", "An L1 penalty is not there yet; optimizer.weight_decay is."},
     {"streaming stream iterable iterable_dataset shuffle_buffer buffer_size",
-     "Streaming is not there yet: data is files on this machine. Token files and text read by "
-     "bytes are\n"
-     "mapped, never read whole: ddp-trainer tokenize makes token files."},
+     "Streaming is not there yet: the data is files on this machine. Token files, and text that is "
+     "read\n"
+     "by bytes, are mapped and not read whole. ddp-trainer tokenize makes token files."},
     {"packing pack sample_packing pack_sequences eval_packing group_texts",
      "There is nothing to switch on: \"text\", \"jsonl\" and \"tokens\" are cut into blocks of\n"
-     "data.max_seq_length, across documents. Samples of \"text_classification\" are padded "
-     "instead."},
+     "data.max_seq_length tokens, across documents. Samples of \"text_classification\" are "
+     "padded."},
     {"chat_template messages conversations prompt_template formatting_func "
      "completion_only_loss assistant_only_loss train_on_inputs",
-     "Chats and their templates are not there yet. Write each conversation as one string, in the\n"
-     "column that data.text_column names; the loss counts all of its tokens."},
+     "Chats and their templates are not there yet. Write each conversation as one string in the "
+     "column\n"
+     "that data.text_column names; the loss counts all of its tokens."},
     {"callbacks callback hooks",
-     "Callbacks are not there yet. What a run reports stands in metrics.jsonl, a line each; for a "
-     "loop of\n"
-     "your own there is the library: examples/ddp_program."},
+     "Callbacks are not there yet. metrics.jsonl has a line for each report of the run. A program "
+     "with\n"
+     "its own loop uses the library: examples/ddp_program."},
 };
 
 // Words of other tools for a value of the key `path`, with ddprun's word or what to do without it.
@@ -234,7 +235,7 @@ constexpr ForeignValues kForeignValues[] = {
     {"training.precision", "16_true", "fp16", "Weights and optimizer stay in float32."},
     {"training.precision", "64 64_true fp64 float64 double fp8 int8 transformer_engine", "",
      "Not there yet."},
-    {"training.precision", "tf32", "fp32", "training.tf32 true is what makes it TF32."},
+    {"training.precision", "tf32", "fp32", "training.tf32 true makes it TF32."},
     {"training.matmul_engine", "mkl openblas blas", "default"},
     {"training.matmul_engine", "mkldnn dnnl", "onednn"},
     {"training.loss",
@@ -291,15 +292,15 @@ constexpr ForeignValues kForeignValues[] = {
     {"strategy.type", "single_device no none false", "single"},
     {"strategy.type", "data_parallel dataparallel", "dp"},
     {"strategy.type", "deepspeed zero", "",
-     "What are ranks to share out? \"zero1\": the optimizer's state; \"zero2\": gradients, too; "
-     "\"zero3\": parameters, too."},
+     "Name what is sharded: \"zero1\" for optimizer state, \"zero2\" for gradients, too, "
+     "\"zero3\" for parameters, too."},
     {"strategy.type", "deepspeed_stage_1 zero_1 zero_redundancy_optimizer", "zero1"},
     {"strategy.type", "deepspeed_stage_2 zero_2 shard_grad_op", "zero2"},
     {"strategy.type", "deepspeed_stage_3 zero_3 fsdp fsdp2 fsdp_native full_shard", "zero3"},
     {"strategy.type", "hybrid_shard", "zero3",
      "With strategy.shard_size, the ranks that share one replica."},
     {"strategy.type", "deepspeed_stage_2_offload deepspeed_stage_3_offload", "",
-     "State stays on the device. \"zero3\" shares it out among the ranks."},
+     "State stays on the device. \"zero3\" shards it over the ranks."},
     {"strategy.type", "hybrid 2d 3d nd", "",
      "Name one, and give the others' sizes: strategy.tensor_parallel_size, "
      "strategy.pipeline_parallel_size (docs/strategies.md)."},

@@ -150,7 +150,9 @@ size_t ReadBytes(const UniqueFd& pipe, size_t count) {
 void TakeOver(Request& request) {
   for (int fd = 0; fd < 3; ++fd) dup2(request.descriptors[static_cast<size_t>(fd)].get(), fd);
   for (size_t i = 0; i < 3; ++i) request.descriptors[i].reset();
-  request.environment.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(request.descriptors[3].get()));
+  if (request.environment.Get("DDPRUN_NODE_MEMORY_FD")) {
+    request.environment.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(request.descriptors[3].get()));
+  }
   if (const auto cpus = request.environment.Get("DDPRUN_CPUS")) {
     ThrowIfError(StayOnCpus(ParseCpuList(*cpus)));
   }

@@ -311,6 +311,7 @@ TEST_F(ElasticRendezvousTest, ServesJobsWithOtherIdsApart) {
 }
 
 TEST_F(ElasticRendezvousTest, SaysWhoWaitsUnderAnotherName) {
+  HostApart();
   RendezvousOptions other = Options(2, 2);
   other.run_id = "other";
   Node& a = Start("a", Options(2, 2));
@@ -323,6 +324,40 @@ TEST_F(ElasticRendezvousTest, SaysWhoWaitsUnderAnotherName) {
   });
   Kill("b");
   RunUntil([&] { return a.lines.back() == "1 of 2 nodes joined"; });
+}
+
+// An agent ends with its own job, so another job must not depend on it.
+TEST_F(ElasticRendezvousTest, RefusesNodesOfAnotherJobAtOnce) {
+  RendezvousOptions other = Options(2, 2);
+  other.run_id = "other";
+  Start("a", Options(2, 2));
+  Node& b = Start("b", other);
+  RunUntil([&] { return b.joined.has_value(); });
+  ASSERT_FALSE(b.joined->has_value());
+  EXPECT_EQ(b.joined->error().title, "ANOTHER JOB MEETS THERE");
+  EXPECT_THAT(b.joined->error().what, HasSubstr("belongs to the job \"none\", and this node's"));
+  Start("c", Options(2, 2));
+  RunUntil([&] { return nodes_["a"].running() && nodes_["c"].running(); });
+}
+
+// Two jobs and another program want the same port: each job takes the next free one, and the nodes
+// of a job find each other there.
+TEST_F(ElasticRendezvousTest, TakesTheNextPortIfAnotherHasIt) {
+  const ForeignServer ssh(io_, port_, "SSH-2.0-OpenSSH_9.6\r\n");
+  const uint16_t second = UnusedPort();
+  const uint16_t third = UnusedPort();
+  for (const char* job : {"x", "y"}) {
+    RendezvousOptions options = Options(2, 2);
+    options.run_id = job;
+    options.other_ports = {second, third};
+    options.is_host = true;
+    Start(job + std::string("1"), options);
+    options.is_host = false;
+    Start(job + std::string("2"), options);
+  }
+  RunUntil([&] { return AllRun(); });
+  for (const char* name : {"x1", "x2", "y1", "y2"}) EXPECT_EQ(nodes_[name].membership().nnodes, 2);
+  EXPECT_NE(nodes_["x1"].membership().master_port, nodes_["y1"].membership().master_port);
 }
 
 TEST_F(ElasticRendezvousTest, AnotherProgramAtTheEndpointIsFoundAtOnce) {

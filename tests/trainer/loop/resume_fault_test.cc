@@ -81,7 +81,7 @@ class ResumeFault : public testing::Test {
                        {environment_, "/", "/"}));
   }
 
-  RunStart TakeUp(const Config& config) const {
+  RunStart Resume(const Config& config) const {
     RunStart start = ChooseRunStart(config, environment_, 2);
     BeginRun(start, config, environment_);
     return start;
@@ -119,7 +119,7 @@ class ResumeFault : public testing::Test {
     {
       const WatchFiles watch(runs_, disk);
       try {
-        taken = TakeUp(config).folder.path;
+        taken = Resume(config).folder.path;
       } catch (const Failure& failure) {
         error = failure.error();
       }
@@ -128,7 +128,7 @@ class ResumeFault : public testing::Test {
     if (error) {
       EXPECT_FALSE(error->where.empty() || error->what.empty() || error->hint.empty())
           << error->where << ": " << error->what;
-      const RunStart again = TakeUp(config);
+      const RunStart again = Resume(config);
       taken = again.folder.path;
       EXPECT_EQ(again.checkpoint->step(), step);
     }

@@ -107,7 +107,7 @@ bool AllEqual(const TensorList& left, const TensorList& right) {
 }
 
 // Returns the parameters of a new run that loads the state; empty means that it refuses the state.
-TensorList GoOn(const StateCase& variant,
+TensorList TrainFrom(const StateCase& variant,
                 const c10::intrusive_ptr<HostProcessGroup>& group,
                 const StateDict& state) {
   StateRun run(variant, group, /*seed=*/77);
@@ -123,14 +123,14 @@ TensorList GoOn(const StateCase& variant,
 
 class StrategyState : public testing::TestWithParam<StateCase> {};
 
-TEST_P(StrategyState, GoesOnBitForBit) {
+TEST_P(StrategyState, ResumesBitForBit) {
   WithGroup(kStateRanks, [&](const auto& group, int) {
     StateRun whole(GetParam(), group, /*seed=*/1);
     whole.Train(0, kStop);
     const StateDict state = CopyOf(whole.strategy().State());
     whole.Train(kStop, kAllSteps);
     const TensorList expected = whole.Result();
-    const TensorList found = GoOn(GetParam(), group, state);
+    const TensorList found = TrainFrom(GetParam(), group, state);
     ASSERT_EQ(found.size(), expected.size());
     EXPECT_TRUE(AllEqual(found, expected));
   });
@@ -146,7 +146,7 @@ TEST_P(StrategyState, NeedsEachOfItsItems) {
     const TensorList expected = whole.Result();
     // Both ranks change the same items; one may see the difference only in the buffer of its own.
     const auto differs = [&](const StateDict& changed) {
-      const TensorList found = GoOn(GetParam(), group, changed);
+      const TensorList found = TrainFrom(GetParam(), group, changed);
       at::Tensor same = at::full({1}, !found.empty() && AllEqual(found, expected) ? 1 : 0);
       std::vector<at::Tensor> sum = {same};
       group->allreduce(sum, {})->wait();
@@ -157,14 +157,14 @@ TEST_P(StrategyState, NeedsEachOfItsItems) {
       changed.tensors[i].tensor.zero_();
       EXPECT_TRUE(differs(changed)) << changed.tensors[i].name;
       changed.tensors.erase(changed.tensors.begin() + static_cast<std::ptrdiff_t>(i));
-      EXPECT_TRUE(GoOn(GetParam(), group, changed).empty()) << state.tensors[i].name;
+      EXPECT_TRUE(TrainFrom(GetParam(), group, changed).empty()) << state.tensors[i].name;
     }
     for (const auto& [name, number] : state.numbers) {
       StateDict changed = state;
       changed.numbers[name] = number == 0 ? 1 : 0;
       EXPECT_TRUE(differs(changed)) << name;
       changed.numbers.erase(name);
-      EXPECT_TRUE(GoOn(GetParam(), group, changed).empty()) << name;
+      EXPECT_TRUE(TrainFrom(GetParam(), group, changed).empty()) << name;
     }
   });
 }

@@ -1,0 +1,106 @@
+// Steps of SLURM: one agent a node, or one agent a task if a node has several tasks.
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/cpus.h"
+#include "base/slurm_step.h"
+#include "base/text.h"
+#include "launcher/cluster/cluster.h"
+
+namespace ddprun::launcher {
+
+namespace {
+
+constexpr int kMaxTasks = 1 << 16;
+constexpr int kOtherPorts = 8;
+
+// Ports are below those that Linux gives to outgoing connections (32768 and above).
+constexpr uint32_t kFirstPort = 20'000;
+constexpr uint32_t kPorts = 12'000;
+
+// Returns a port that follows from the name, so that all nodes of a step know it.
+uint16_t PortOf(std::string_view name) {
+  uint32_t hash = 2166136261;  // FNV-1a
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619;
+  return static_cast<uint16_t>(kFirstPort + hash % kPorts);
+}
+
+// Returns nullopt if the agent shares its host with no other. With --gpus-per-task each task sees
+// one GPU, which its worker has to itself like a host of its own.
+std::optional<HostShare> ShareOf(const SlurmStep& step, const Environment& env) {
+  if (step.tasks_here() == 1) return std::nullopt;
+  const int node = static_cast<int>(step.node);
+  HostShare share{.first_local_rank = step.local_task,
+                  .workers = step.tasks_here(),
+                  .host = node,
+                  .hosts = static_cast<int>(step.nodes.size()),
+                  .threads = 0};
+  const auto cores = static_cast<int64_t>(AllowedCpus().size());
+  const auto of_node = ParseInt(env.GetOr("SLURM_CPUS_ON_NODE", ""));
+  // A task that is not bound to cores of its own shares those of the node.
+  if (of_node && cores >= *of_node) {
+    share.threads = static_cast<int>(std::max<int64_t>(1, *of_node / step.tasks_here()));
+  }
+  if (env.GetOr("SLURM_GPUS_PER_TASK", "") != "1") return share;
+  share.first_local_rank = 0;
+  share.workers = 1;
+  share.host = step.task;
+  share.hosts = step.num_tasks;
+  return share;
+}
+
+// Returns a warning if the step has fewer cores than the batch script asked for.
+std::string CoresNote(const Environment& env) {
+  const auto asked = ParseInt(env.GetOr("SLURM_CPUS_PER_TASK", ""));
+  const auto have = static_cast<int64_t>(AllowedCpus().size());
+  if (!asked || *asked <= have || env.Get("SRUN_CPUS_PER_TASK")) return "";
+  return "the batch script asked for " + CountText(*asked, "core") + " a task and this task has " +
+         std::to_string(have) +
+         ": since SLURM 22.05 srun needs --cpus-per-task itself "
+         "(or export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK)";
+}
+
+// Returns a place of one agent for a batch script or salloc's shell, with a note if the job has
+// several nodes; nullopt outside of SLURM.
+std::optional<ClusterPlace> PlaceWithoutStep(const Environment& env) {
+  const std::optional<std::string> job = env.Get("SLURM_JOB_ID");
+  const auto nodes = ParseInt(env.GetOr("SLURM_JOB_NUM_NODES", "1"));
+  if (!job || nodes.value_or(1) < 2) return std::nullopt;
+  ClusterPlace place;
+  place.notes.push_back("inside SLURM job " + MakePrintable(*job) + " of " +
+                        CountText(*nodes, "node") +
+                        ", but not under srun: this node alone. For all nodes: srun ddprun ...");
+  return place;
+}
+
+Result<std::optional<ClusterPlace>> FindSlurmPlace(const Environment& env) {
+  if (!IsSlurmStep(env)) return PlaceWithoutStep(env);
+  DDPRUN_ASSIGN(const SlurmStep step, ReadSlurmStep(env, kMaxTasks));
+  const std::string id = env.GetOr("SLURM_CLUSTER_NAME", "slurm") + "." + step.name;
+  ClusterPlace place{.started_by = "SLURM step " + MakePrintable(step.name),
+                     .agents = step.num_tasks,
+                     .agent = step.task,
+                     .endpoint = {step.nodes.front(), PortOf(id)},
+                     .run_id = "slurm." + id + "." + env.GetOr("SLURM_RESTART_COUNT", "0"),
+                     .share = ShareOf(step, env),
+                     .one_agent_a_host = "srun --ntasks-per-node=1"};
+  for (int i = 1; i <= kOtherPorts; ++i) {
+    place.other_ports.push_back(PortOf(id + "." + std::to_string(i)));
+  }
+  place.has_gpus = env.GetOr("SLURM_GPUS_ON_NODE", "0") != "0" && !place.share;
+  if (std::string note = CoresNote(env); !note.empty()) place.notes.push_back(std::move(note));
+  if (place.share && step.tasks_here() > 1 && place.share->workers == 1) {
+    place.notes.emplace_back(
+        "--gpus-per-task=1 hides the other GPUs of the node from each worker, so NCCL may not use "
+        "peer access: --gpus-per-node with --ntasks-per-node keeps it");
+  }
+  return std::optional(std::move(place));
+}
+
+}  // namespace
+
+const Cluster kSlurm = {"slurm", FindSlurmPlace};
+
+}  // namespace ddprun::launcher

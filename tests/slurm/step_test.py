@@ -1,0 +1,210 @@
+"""Steps of real SLURM jobs: srun ddprun makes one job of all nodes, whatever form the step has."""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import slurm_test_case
+from slurm_test_case import DDPRUN, PLACE
+
+TRAINER = os.environ.get("DDPRUN_TRAINER", "")
+CONFIG = """{
+  "model": {"type": "mlp", "layer_sizes": [10, 10, 5]},
+  "training": {"loss": "mse", "per_device_train_batch_size": 4},
+  "optimizer": {"type": "sgd", "learning_rate": 0.01},
+  "data": {"format": "random", "num_samples": 64, "input_size": 10, "target_size": 5},
+  "run": {"max_steps": 4, "name": "run", "output_dir": "FOLDER/{name}"},
+  "report": {"logging_steps": 1}
+}"""
+# The gloo group of PyTorch's users.
+ALL_REDUCE = """
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+value = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(value)
+print("SUM", int(value), flush=True)
+dist.destroy_process_group()
+"""
+
+
+class StepTest(slurm_test_case.SlurmTest):
+    NODES = "node[1-2],gpu-a[03-04]"
+
+    def setUp(self):
+        super().setUp()
+        self.place = self.write("place.py", PLACE)
+
+    def check_world(self, result, hosts, local_world_sizes):
+        """One world: `hosts` in order of rank, each with the workers of its host."""
+        self.assertEqual(result.code, 0, result.out)
+        places = result.places()
+        self.assertEqual([place["host"] for place in places], hosts, result.out)
+        self.assertEqual([int(place["LOCAL_WORLD_SIZE"]) for place in places], local_world_sizes)
+        self.assertEqual({place["WORLD_SIZE"] for place in places}, {str(len(hosts))})
+        self.assertEqual([int(place["RANK"]) for place in places], list(range(len(hosts))))
+        self.assertEqual(len({place["TORCHELASTIC_RUN_ID"] for place in places}), 1)
+
+    def test_nodes_form_one_job_without_options(self):
+        result = self.srun("-N4", DDPRUN, "--nproc_per_node=2", self.place)
+        hosts = [host for host in ("gpu-a03", "gpu-a04", "node1", "node2") for _ in range(2)]
+        self.check_world(result, hosts, [2] * 8)
+        self.assertRegex(result.out,
+                         r"\[ddprun\] SLURM step \d+\.0: 4 agents, one a node, meeting at gpu-a03:")
+
+    def test_each_task_may_be_an_agent_with_one_worker(self):
+        for nproc in ([], ["--nproc_per_node=1"], ["--nproc_per_node=2"]):
+            with self.subTest(nproc=nproc):
+                result = self.srun("-N2", "--ntasks-per-node=2", "-wnode[1-2]", DDPRUN, *nproc,
+                                   self.place)
+                self.check_world(result, ["node1", "node1", "node2", "node2"], [2] * 4)
+                places = result.places()
+                self.assertEqual([place["LOCAL_RANK"] for place in places], ["0", "1", "0", "1"])
+                self.assertEqual([place["GROUP_RANK"] for place in places], ["0", "0", "1", "1"])
+                # Workers of other agents do not share this one's memory.
+                self.assertEqual({place["DDPRUN_NODE_MEMORY_FD"] for place in places}, {None})
+
+    def test_nodes_may_have_unequally_many_tasks(self):
+        result = self.srun("-N2", "-n3", "-wnode[1-2]", DDPRUN, self.place)
+        self.check_world(result, ["node1", "node1", "node2"], [2, 2, 1])
+
+    def test_more_workers_than_tasks_are_refused_with_the_line_to_write(self):
+        result = self.srun("-N1", "-n2", DDPRUN, "--nproc_per_node=4", self.place)
+        self.assertEqual(result.code, 2, result.out)
+        self.assertIn("FLAG DOES NOT FIT THE STEP", result.out)
+        self.assertIn("srun --ntasks-per-node=1 ddprun --nproc_per_node=4", result.out)
+        self.assertEqual(result.places(), [])
+
+    def test_other_numbers_of_nodes_are_refused(self):
+        result = self.srun("-N2", DDPRUN, "--nnodes=3", self.place)
+        self.assertEqual(result.code, 2, result.out)
+        self.assertIn("has started 2 agents, and --nnodes is 3", result.out)
+
+    def test_users_flags_and_variables_win(self):
+        alone = self.srun("-N2", DDPRUN, "--standalone", self.place)
+        self.assertEqual([place["WORLD_SIZE"] for place in alone.places()], ["1", "1"], alone.out)
+        alone = self.srun("-N2", DDPRUN, "--nnodes=1", self.place)
+        self.assertEqual([place["WORLD_SIZE"] for place in alone.places()], ["1", "1"], alone.out)
+        elastic = self.srun("-N2", DDPRUN, "--nnodes=1:2", "--rdzv_id=mine", self.place)
+        self.assertEqual({place["TORCHELASTIC_RUN_ID"] for place in elastic.places()}, {"mine"})
+        self.assertEqual({place["WORLD_SIZE"] for place in elastic.places()}, {"2"}, elastic.out)
+        port = self.srun("-N2", "-wnode[1-2]", DDPRUN, self.place, env={"MASTER_PORT": "23456"})
+        self.assertIn("meeting at node1:23456", port.out)
+        self.assertEqual(len(port.places()), 2, port.out)
+        static = self.srun("-N2", "-wnode[1-2]", DDPRUN, "--rdzv_backend=static", self.place)
+        self.check_world(static, ["node1", "node2"], [1, 1])
+
+    def test_the_batch_script_of_other_launchers_works(self):
+        job = self.sbatch(f"""
+            export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+            srun {DDPRUN} --nnodes=$SLURM_NNODES --nproc_per_node=2 --rdzv_id=$SLURM_JOB_ID \
+                --rdzv_backend=c10d --rdzv_endpoint=$MASTER_ADDR:29500 {self.place}
+            """, "-N2")
+        state, out = self.end_of(job)
+        self.assertEqual(state, "COMPLETED", out)
+        places = slurm_test_case.Result(0, out).places()
+        self.assertEqual({place["WORLD_SIZE"] for place in places}, {"4"}, out)
+        self.assertEqual(len(places), 4)
+
+    def test_a_batch_script_alone_trains_on_its_node_and_says_so(self):
+        job = self.sbatch(f"{DDPRUN} {self.place}\n", "-N2")
+        state, out = self.end_of(job)
+        self.assertEqual(state, "COMPLETED", out)
+        self.assertIn(f"inside SLURM job {job} of 2 nodes, but not under srun: this node", out)
+        self.assertEqual([place["WORLD_SIZE"] for place in
+                          slurm_test_case.Result(0, out).places()], ["1"])
+
+    def test_two_steps_of_one_allocation_do_not_disturb_each_other(self):
+        one = f"srun --overlap -N2 {DDPRUN} {self.place}"
+        job = self.sbatch(f"for i in 1 2 3; do {one} & done\nwait\n", "-N2")
+        state, out = self.end_of(job)
+        self.assertEqual(state, "COMPLETED", out)
+        places = slurm_test_case.Result(0, out).places()
+        self.assertEqual([place["WORLD_SIZE"] for place in places], ["2"] * 6, out)
+        self.assertEqual(len({place["TORCHELASTIC_RUN_ID"] for place in places}), 3)
+
+    def test_each_element_of_an_array_is_a_job(self):
+        job = self.sbatch(f"srun {DDPRUN} {self.place}\n", "-N2", "--array=0-3",
+                          "-o", os.path.join(self.folder, "out.%A_%a"))
+        for element in range(4):
+            self.cluster("wait", f"{job}_{element}", "60")
+        ids = set()
+        for element in range(4):
+            out = self.output(f"{job}_{element}")
+            places = slurm_test_case.Result(0, out).places()
+            self.assertEqual([place["WORLD_SIZE"] for place in places], ["2", "2"], out)
+            ids |= {place["TORCHELASTIC_RUN_ID"] for place in places}
+        self.assertEqual(len(ids), 4)
+
+    def test_groups_of_a_heterogeneous_job_form_one_job(self):
+        script = (f"#SBATCH -N1 -n2\n#SBATCH hetjob\n#SBATCH -N2 --ntasks-per-node=1\n"
+                  f"srun --het-group=0,1 {DDPRUN} {self.place}\n")
+        state, out = self.end_of(self.sbatch(script))
+        self.assertEqual(state, "COMPLETED", out)
+        places = slurm_test_case.Result(0, out).places()
+        self.assertEqual([int(place["RANK"]) for place in places], [0, 1, 2, 3], out)
+        self.assertEqual([int(place["LOCAL_WORLD_SIZE"]) for place in places], [2, 2, 1, 1], out)
+
+    def test_a_taken_port_is_left_to_its_owner(self):
+        # Another program has the port that follows from the step's name: the job takes the next.
+        first = self.srun("-N2", "-wnode[1-2]", DDPRUN, self.place)
+        job = int(re.search(r"SLURM step (\d+)\.0", first.out).group(1)) + 1
+        name = f"slurmlab.{job}.0"
+        value = 2166136261
+        for byte in name.encode():
+            value = ((value ^ byte) * 16777619) % 2**32
+        port = 20000 + value % 12000
+        listener = self.write("listener.py", (
+            "import socket, subprocess, sys\n"
+            "taken = socket.socket()\n"
+            f"taken.bind(('', {port}))\ntaken.listen()\n"
+            "sys.exit(subprocess.call(sys.argv[1:]))\n"))
+        result = self.srun("-N2", "-wnode[1-2]", sys.executable, listener, DDPRUN, self.place)
+        self.assertIn(f"meeting at node1:{port}", result.out)
+        self.check_world(result, ["node1", "node2"], [1, 1])
+
+    def test_node_lists_are_read_as_scontrol_reads_them(self):
+        lists = ["node[1-4,7],gpu-a[01-03]", "n[08-11]", "n[8-11]", "n[99-101]", "n[099-101]",
+                 "n[008-011,1]", "n[8,09-10]", "node[1-3,2]", "n[10,9]", "a,,b", "a, b",
+                 "rack[1-2]-node[01-03]", "alpha,beta", "linux[1,2]", "n[006,011]"]
+        lists += [f"n{a}[{b:0{w}}-{b + c:0{w}}],m{a}" for a in (1, 20) for b in (0, 7, 98)
+                  for c in (0, 1, 13) for w in (1, 3, 5)]
+        for text in lists:
+            expected = self.cluster("exec", "scontrol", "show", "hostnames", text).split()
+            found = subprocess.run([os.environ["DDPRUN_NODE_LIST_MAIN"], text], text=True,
+                                   capture_output=True, check=True)
+            self.assertTrue(expected, text)
+            self.assertEqual(found.stdout.split(), expected, text)
+
+
+class TrainingTest(slurm_test_case.SlurmTest):
+    NODES = "4"
+
+    def train(self, *words):
+        config = self.write("train.json", CONFIG.replace("FOLDER", self.folder))
+        result = self.srun(*words, config)
+        self.assertEqual(result.code, 0, result.out)
+        losses = re.findall(r"step (\d/4)  loss  (\S+)", result.out)
+        self.assertEqual([step for step, _ in losses], ["1/4", "2/4", "3/4", "4/4"], result.out)
+        return losses
+
+    @unittest.skipUnless(TRAINER, "this build has no ddp-trainer")
+    def test_configs_train_the_same_in_each_form_of_the_step(self):
+        expected = self.train("-N2", DDPRUN, "--nproc_per_node=2")
+        self.assertEqual(self.train("-N4", DDPRUN), expected)
+        self.assertEqual(self.train("-N2", "--ntasks-per-node=2", DDPRUN), expected)
+        # Without an agent, srun's own variables are enough on one node.
+        self.assertEqual(self.train("-N1", "-n4", TRAINER), expected)
+
+    @unittest.skipUnless(os.environ.get("DDPRUN_TORCH_PYTHON"), "no PyTorch")
+    def test_workers_of_pytorch_reduce_with_gloo(self):
+        script = self.write("all_reduce.py", ALL_REDUCE)
+        result = self.srun("-N2", DDPRUN, "--nproc_per_node=2", "--no-python",
+                           os.environ["DDPRUN_TORCH_PYTHON"], script)
+        self.assertEqual(result.code, 0, result.out)
+        self.assertEqual(re.findall(r"SUM (\d+)", result.out), ["10"] * 4, result.out)
+
+
+if __name__ == "__main__":
+    slurm_test_case.main()
