@@ -9,16 +9,21 @@
 #include "launcher/batch/batch_job.h"
 #include "launcher/cluster/cluster.h"
 #include "launcher/doctor/doctor.h"
+#include "launcher/requests/request_command.h"
 #include "launcher/store/store_command.h"
+#include "launcher/submit/submit.h"
 
 namespace ddprun::launcher {
 
 namespace {
 
-constexpr std::array<Subcommand, 3> kSubcommands = {{
+constexpr std::array<Subcommand, 6> kSubcommands = {{
     {"doctor", "[--gpu] [--nodes] [--json]", "what this machine can do, and what is missing",
      RunDoctor},
     {"store", "[options]", "a store on its own, see ddprun store --help", RunStoreCommand},
+    {"submit", "[options] TARGET", "a job for SLURM, see ddprun submit --help", RunSubmit},
+    {"save", "JOB", "ask a running run for a checkpoint", RunSave},
+    {"stop", "JOB", "ask a running run to save and to end", RunStop},
     {"explain", "NAME", "what a message, or a key of a config, means", RunExplain},
 }};
 

@@ -42,9 +42,11 @@ MAY_INCLUDE = {
     "launcher/sweep": ["launcher/cli", "base"],
     "launcher/doctor": ["launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/batch": ["launcher/cli", "launcher/process", *RENDEZVOUS],
+    "launcher/submit": ["launcher/cli", "launcher/process", *RENDEZVOUS],
+    "launcher/requests": ["launcher/submit", "launcher/process", "base"],
     "launcher": [
-        "launcher/batch", "launcher/cluster", "launcher/doctor", "launcher/sweep",
-        "launcher/agent", *LAUNCHER_PARTS
+        "launcher/doctor", "launcher/sweep", "launcher/agent", "launcher/batch",
+        "launcher/cluster", "launcher/submit", "launcher/requests", *LAUNCHER_PARTS
     ],
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config

@@ -31,6 +31,7 @@ void AddPoint(const RunSummary& summary,
 
 void ReadLine(const nlohmann::json& line, RunSummary& summary, std::vector<double>& speeds) {
   if (const auto step = Number(line, "step")) summary.steps = static_cast<int64_t>(*step);
+  if (line.value("event", "") == "end") summary.stopped = line.value("reason", "") == "stopped";
   const std::string split = line.value("split", "");
   if (split == "validation") {
     summary.validation_loss = Number(line, "loss");

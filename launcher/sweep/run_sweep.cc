@@ -140,12 +140,12 @@ class Sweep {
       row.folder = NewFolder(folder_ + "/" + run.name);
       std::fputs((count + ": " + run.name + "\n").c_str(), stderr);
       DDPRUN_ASSIGN(end, RunInChild([&] { return job_.run(OptionsOf(run, row.folder)); }));
-      row.finished = end.exit_code == 0 && !end.stop_signal;
-      row.status = end.stop_signal ? "stopped"
-                   : row.finished  ? "finished"
-                                   : "exit code " + std::to_string(end.exit_code);
-      if (row.finished) DDPRUN_TRY(MarkFinished(row.folder, IdentityOf(run)));
       row.summary = ReadRunSummary(row.folder + "/metrics.jsonl");
+      row.finished = end.exit_code == 0 && !end.stop_signal && !row.summary.stopped;
+      row.status = end.stop_signal || row.summary.stopped ? "stopped"
+                   : row.finished                         ? "finished"
+                                  : "exit code " + std::to_string(end.exit_code);
+      if (row.finished) DDPRUN_TRY(MarkFinished(row.folder, IdentityOf(run)));
       if (!fs::exists(row.folder)) row.folder.clear();
     }
     return end;

@@ -38,6 +38,7 @@ Status MarkFinished(const std::string& run_folder, const RunIdentity& identity);
 
 struct RunSummary {
   int64_t steps = 0;
+  bool stopped = false;                   // before its last step
   std::optional<double> loss;             // mean training loss of the last report
   std::optional<double> validation_loss;  // of the last evaluation
   std::optional<double> seconds;          // from the first line to the last

@@ -79,7 +79,13 @@ bool Checkpointing::HigherIsBetter() const {
 }
 
 Votes Checkpointing::OwnVotes(bool stop) const {
-  return boundary_.VotesAt(Seconds(), saving(), stop);
+  Votes votes = boundary_.VotesAt(Seconds(), saving(), stop);
+  if (requests_ == nullptr) return votes;
+  const RunRequests::Asked asked = requests_->Look();
+  votes.save = votes.save || asked.save;
+  votes.stop = votes.stop || asked.stop;
+  votes.end = asked.stop;
+  return votes;
 }
 
 void Checkpointing::NoteEvaluation(const EvalReport& report) {
@@ -100,6 +106,8 @@ BoundaryActions Checkpointing::Decide(int64_t step,
                                       bool evaluation_due) {
   BoundaryActions actions = boundary_.Decide(step, votes, found_best(), evaluation_due);
   actions.save = actions.save && !place_.folder.empty();
+  if (actions.save && requests_ != nullptr) requests_->NoteSave();
+  ended_ = actions.stop && votes->end;
   return actions;
 }
 

@@ -14,6 +14,7 @@
 #include "trainer/loop/step_part.h"
 #include "trainer/models/model.h"
 #include "trainer/report/observer.h"
+#include "trainer/report/run_requests.h"
 #include "trainer/state/state_dict.h"
 
 namespace ddprun::trainer {
@@ -33,6 +34,11 @@ class Checkpointing final : public StepPart {
 
   // Enables saving. `part` is this rank among the ranks that write; nullopt: it does not write.
   void SaveTo(const CheckpointPlace& place, std::optional<RankPart> part);
+
+  // On rank 0: people may ask for a save or for the end.
+  void Ask(std::shared_ptr<RunRequests> requests) { requests_ = std::move(requests); }
+  // Returns, equally on all ranks, whether the run stops because people asked for its end.
+  bool ended() const { return ended_; }
 
   // Returns this rank's votes between two steps.
   Votes OwnVotes(bool stop) const;
@@ -93,6 +99,8 @@ class Checkpointing final : public StepPart {
   std::optional<double> score_ = {};             // of the state after this step, if the best
   BegunSave begun_;
   double save_seconds_ = 0;
+  std::shared_ptr<RunRequests> requests_;
+  bool ended_ = false;
   int64_t saves_ = 0;
   int64_t failed_ = 0;
 };

@@ -11,12 +11,12 @@
 
 namespace ddprun::trainer {
 
-// What a rank wants between two steps. StepReports combines all ranks' votes: a field is then true
-// if any rank set it.
+// A rank's wishes between two steps. StepReports combines them: true if any rank set the field.
 struct Votes {
   bool save = false;   // it is time to save, by this rank's clock
   bool busy = false;   // the last save is not finished
   bool stop = false;   // stop here and resume later, because of a signal or run.max_time
+  bool end = false;    // besides `stop`: people asked for it, and nobody resumes the run by itself
   bool watch = false;  // the next step may take longer than a stop allows (IsLongStep)
 };
 

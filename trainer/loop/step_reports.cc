@@ -82,7 +82,7 @@ at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
       *row++ = rank == 0 && !std::isfinite(static_cast<double>(result.grad_norm)) ? 1 : 0;
     }
     // The votes of a process count once, for its first logical rank.
-    for (const bool vote : {votes.save, votes.busy, votes.stop, votes.watch, false}) {
+    for (const bool vote : {votes.save, votes.busy, votes.stop, votes.watch, votes.end}) {
       *row++ = vote && rank == 0 ? 1 : 0;
     }
   }
@@ -171,7 +171,11 @@ Votes StepReports::Report(const Observers* observers, const Votes& own, bool wai
     // With a loss scale, a step with bad gradients is skipped.
     if (bad_gradients && report.loss_scale == 0) throw BadGradients(report.step);
   }
-  return {.save = row[0] > 0, .busy = row[1] > 0, .stop = row[2] > 0, .watch = row[3] > 0};
+  return {.save = row[0] > 0,
+          .busy = row[1] > 0,
+          .stop = row[2] > 0,
+          .end = row[4] > 0,
+          .watch = row[3] > 0};
 }
 
 void StepReports::NameState(StateVisitor& visitor) {

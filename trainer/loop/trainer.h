@@ -62,7 +62,7 @@ class Trainer {
   // Restore() nor SaveTo(). On all ranks, before Restore(), if RecoveryObstacle() is empty.
   void ReplaceLostRanks() { recovery_.Enable(); }
   void JoinAsReplacement();
-  const CheckpointPlace& place() const { return checkpoints_.place(); }
+  Checkpointing& checkpoints() { return checkpoints_; }
   // Reports the last step and evaluation if the lost rank 0 died before it wrote them. `written` is
   // what metrics.jsonl has.
   void ReportMissed(const WrittenSteps& written, const Observers& observers) const {

@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/run_requests.h"
 #include "trainer/config/config_text.h"
 #include "trainer/report/checkpoint_owner.h"
 
@@ -52,8 +53,7 @@ std::string ReplaceName(std::string text, const std::string& name) {
   return text;
 }
 
-// A file with the names of the run's jobs and its id, a line each. The run locks it.
-constexpr const char* kLockFile = "/run.lock";
+// kRunLock has the names of the run's jobs and its id, a line each.
 constexpr std::string_view kId = "run ";
 
 std::string RandomWord() {
@@ -64,7 +64,7 @@ std::string RandomWord() {
 }
 
 Result<UniqueFd> LockFolder(const std::string& path, std::chrono::milliseconds patience) {
-  const std::string file = path + kLockFile;
+  const std::string file = path + "/" + kRunLock;
   UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (!fd.valid()) return FolderError(path, "Making " + file, errno);
   DDPRUN_TRY(LockFile(fd, path, patience));
@@ -72,7 +72,7 @@ Result<UniqueFd> LockFolder(const std::string& path, std::chrono::milliseconds p
 }
 
 Result<std::vector<std::string>> LinesOfLock(const std::string& folder) {
-  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfExists(folder + kLockFile));
+  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfExists(folder + "/" + kRunLock));
   std::vector<std::string> lines;
   std::istringstream stream(text.value_or(""));
   for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
@@ -90,7 +90,7 @@ Status AddToLock(const RunFolder& folder, std::span<const std::string> jobs) {
   add(std::string(kId) + folder.id);
   for (const std::string& job : jobs) add(job);
   if (added.empty()) return {};
-  const std::string path = folder.path + kLockFile;
+  const std::string path = folder.path + "/" + kRunLock;
   // Begins a new line, because a crash may have cut off the last one.
   DDPRUN_TRY(WriteAll(folder.lock.get(), there.empty() ? added : "\n" + added, path));
   if (::fsync(folder.lock.get()) != 0) return CannotWrite(path, errno);
@@ -313,7 +313,7 @@ Status KeepRunFolder(RunFolder& folder, const Config& config, std::span<const st
 void WithdrawRunFolder(RunFolder& folder) {
   if (!folder.made) return;
   std::error_code ignored;
-  fs::remove(folder.path + kLockFile, ignored);
+  fs::remove(folder.path + "/" + kRunLock, ignored);
   fs::remove(folder.path, ignored);
   if (!folder.checkpoints_lock.valid()) return;
   WithdrawClaim(folder.checkpoints);

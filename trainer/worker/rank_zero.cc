@@ -24,6 +24,7 @@
 #include "trainer/report/metrics_file.h"
 #include "trainer/report/resume_note.h"
 #include "trainer/report/run_folder.h"
+#include "trainer/report/run_requests.h"
 #include "trainer/report/state_hashes.h"
 #include "trainer/report/terminal.h"
 #include "trainer/report/time_ledger.h"
@@ -175,11 +176,11 @@ std::string ResumeCommand(const Job& job,
   return command + "--resume " + QuoteForShell(folder.path);
 }
 
-std::string StoppedText(const Trainer& trainer, const StopRequest& stop) {
+std::string StoppedText(Trainer& trainer, const std::string& reason) {
   return "stopped after step " + std::to_string(trainer.step()) + " of " +
          std::to_string(trainer.plan().total_steps) +
          (trainer.gave_up_step() ? ", the next one would not have ended in time" : "") + ": " +
-         TextOf(stop.reason());
+         reason;
 }
 
 // Returns whether there is a checkpoint, of this run or of another, from which the command resumes.
@@ -242,15 +243,21 @@ void TrainToTheEnd(const Job& job,
                    Trainer& trainer,
                    const Observers& observers,
                    const std::function<void()>& prepare) {
+  const auto requests = std::make_shared<RunRequests>(start.folder.path);
+  // The user has started the run again since an earlier start was asked to stop.
+  if (ResumesPath(job.config)) requests->Remove();
+  trainer.checkpoints().Ask(requests);
   try {
     prepare();
     // A rank 0 that replaces a lost rank after the last step must still write the weights.
     const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);
     if (trainer.stopped()) {
-      observers.Note(StoppedText(trainer, stop) + (CanResume(resume_command, start)
-                                                       ? "; to go on: " + resume_command
-                                                       : "; it has no checkpoint to go on from"));
+      const std::string reason =
+          trainer.checkpoints().ended() ? requests->StopText() : TextOf(stop.reason());
+      observers.Note(StoppedText(trainer, reason) + (CanResume(resume_command, start)
+                                                         ? "; to go on: " + resume_command
+                                                         : "; it has no checkpoint to go on from"));
     }
     if (done) observers.Note("nothing to do: the run has done all of its steps");
     // A run that was killed between its last step and here has no weights yet.
@@ -264,6 +271,7 @@ void TrainToTheEnd(const Job& job,
     observers.Notify(&Observer::OnEnd, end);
     throw;
   }
+  requests->Remove();
   const char* const reason = trainer.stopped() ? "stopped" : "finished";
   observers.Notify(&Observer::OnEnd, RunEnd{.reason = reason, .step = trainer.step()});
 }
@@ -277,9 +285,10 @@ void ReplaceRankZero(const Job& job,
                      Trainer& trainer) {
   BuildAndTune(job, environment, trainer, /*joins=*/true);
   trainer.JoinAsReplacement();
-  const RunStart start{.folder = TakeOverRun(trainer.place().run, job.config, environment),
-                       .place = trainer.place(),
-                       .begun = true};
+  const RunStart start{
+      .folder = TakeOverRun(trainer.checkpoints().place().run, job.config, environment),
+      .place = trainer.checkpoints().place(),
+      .begun = true};
   const WrittenSteps written = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
   Observers observers;
   Observer& terminal = AddTerminal(job.config.report, start.folder, observers);

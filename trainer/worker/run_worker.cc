@@ -114,7 +114,8 @@ int Train(const Job& job,
     trainer.WaitForAllRanks();
     return status;
   }
-  return trainer.stopped() ? StopStatus(stop.reason()) : 0;
+  const bool resumes = trainer.stopped() && !trainer.checkpoints().ended();
+  return resumes ? StopStatus(stop.reason()) : 0;
 }
 
 }  // namespace

@@ -50,6 +50,12 @@ TEST(RunSummary, KeepsADivergedLossOutOfTheCurve) {
   EXPECT_TRUE(summary.curve.empty());
 }
 
+TEST(RunSummary, SaysWhetherTheRunWasStopped) {
+  const std::string stopped = "{\"event\": \"end\", \"step\": 4, \"reason\": \"stopped\"}\n";
+  EXPECT_TRUE(Summary(stopped).stopped);
+  EXPECT_FALSE(Summary(stopped + "{\"event\": \"end\", \"reason\": \"finished\"}\n").stopped);
+}
+
 TEST(RunSummary, IsEmptyWithoutAFile) {
   EXPECT_FALSE(ReadRunSummary("/nowhere/metrics.jsonl").loss.has_value());
 }

@@ -64,6 +64,34 @@ class Stop(training.TrainingTest):
         job.send_signal(signal.SIGTERM)
         self.assert_stopped(job, 75, "SIGTERM")
 
+    def ask(self, request):
+        done = subprocess.run([harness.DDPRUN, request, "runs/gpt"], cwd=self.folder, text=True,
+                              capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_by_a_file_ends_all_ranks_with_0_after_a_save_that_a_file_asked_for(self):
+        job = self.start_training("--max_restarts=1", ranks=3, checkpoint={"save_steps": 0})
+        self.ask("save")
+        self.read_to(job, "checkpoint of step")
+        saved = self.checkpoints()
+        self.assertEqual(len(saved), 1)
+        self.assertNotIn("save", os.listdir(self.path("runs/gpt")))
+        self.ask("stop")
+        self.assert_stopped(job, 0, r"\w+ asked for it \(runs/gpt/stop\)")
+        self.assertEqual(self.checkpoints()[0], saved[0])
+        self.assertNotIn("stop", os.listdir(self.path("runs/gpt")))
+        self.assertFalse(os.path.exists(self.path("runs/gpt/model")))
+
+    def test_by_a_file_of_before_does_not_end_a_run_that_a_user_resumes(self):
+        job = self.start_training(ranks=1)
+        job.send_signal(signal.SIGTERM)
+        self.assert_stopped(job, 75, "SIGTERM")
+        open(self.path("runs/gpt/stop"), "w").close()
+        before = self.checkpoints()[-1]
+        job = self.run_ddprun("--resume", "runs/gpt", "--set", f"run.max_steps={before + 3}")
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertEqual(self.metrics("gpt")[-1]["reason"], "finished")
+
     def test_by_interrupt_has_the_code_of_one(self):
         job = self.start_training()
         job.send_signal(signal.SIGINT)
