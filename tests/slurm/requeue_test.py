@@ -10,13 +10,13 @@ from slurm_test_case import DDPRUN
 
 CONFIG = """{
   "model": {"type": "mlp", "layer_sizes": [256, 1024, 1024, 8]},
-  "training": {"loss": "mse", "per_device_train_batch_size": 16},
+  "training": {"loss": "mse", "per_device_train_batch_size": 16, "matmul_engine": "default"},
   "optimizer": {"type": "sgd", "learning_rate": 0.001, "momentum": 0.9},
   "data": {"format": "random", "num_samples": 1024, "input_size": 256, "target_size": 8},
   "run": {"max_steps": STEPS, "name": "run", "output_dir": "FOLDER/{name}"},
   "report": {"logging_steps": 50}
 }"""
-STEPS = 2500
+STEPS = 800
 ENDLESS = 10_000_000
 
 
