@@ -35,7 +35,7 @@ Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std
 JobOutcome OutcomeOf(const JobEnd& end) {
   const auto& peer = end.peer_failure;
   JobOutcome outcome{.exit_code = end.unstyled_code,
-                     .worker_code = end.worker_code,
+                     .worker_code = end.stop_signal ? end.worker_code : std::nullopt,
                      .interrupted = end.stop_signal == SIGINT || end.stop_signal == SIGQUIT};
   // The failure of a worker comes with its record, the failure of a node does not.
   outcome.lost_node = peer && peer->exit_code == ExitStatus(Code::kFailed) && !WorkerOf(*peer);

@@ -9,7 +9,6 @@ RequeueDecision DecideRequeue(const RequeueFacts& facts) {
   const auto either = [&](int code) {
     return outcome.exit_code == code || outcome.worker_code == code;
   };
-  // A worker of a finished job may have any code only if the job has not succeeded.
   if (outcome.exit_code == 0) return {};
   if (either(kNeverRequeue)) {
     return {.why_not = "a worker ended with code 76, which forbids it"};

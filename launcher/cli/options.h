@@ -64,7 +64,7 @@ struct HostShare {
 // How a job ended, for the code that has asked ddprun to run it.
 struct JobOutcome {
   int exit_code = 0;                    // before --exit_code changes it
-  std::optional<int> worker_code = {};  // the first exit code other than 0 of a worker here
+  std::optional<int> worker_code = {};  // the first other than 0 here, if a signal stopped the job
   bool interrupted = false;             // by Ctrl-C (SIGINT) or SIGQUIT
   bool lost_node = false;               // another node failed, not one of its workers
   bool may_requeue = false;             // this node speaks for the job: no other one has to

@@ -48,5 +48,26 @@ TEST(ErrorFileForParent, SaysWhichFileCannotBeWritten) {
   EXPECT_NE(status.error().what.find("/nowhere/to"), std::string::npos);
 }
 
+TEST(OutcomeOfJob, TellsALostNodeFromItsFailedWorker) {
+  JobEnd end{.peer_failure = rendezvous::RoundEnd{.node_rank = 1, .message = "node 1 is gone"}};
+  end.node_rank = 2;
+  EXPECT_TRUE(OutcomeOf(end).lost_node);
+  EXPECT_FALSE(OutcomeOf(end).may_requeue);  // node rank 0 does it
+  end.peer_failure->node_rank = 0;
+  EXPECT_TRUE(OutcomeOf(end).may_requeue);
+  end.peer_failure->exit_code = 75;
+  EXPECT_FALSE(OutcomeOf(end).lost_node);
+}
+
+TEST(OutcomeOfJob, HasAWorkersCodeOnlyIfASignalStoppedTheJob) {
+  JobEnd end{.unstyled_code = 1, .worker_code = 75};
+  EXPECT_EQ(OutcomeOf(end).worker_code, std::nullopt);  // the failure of another node stopped it
+  end.stop_signal = SIGTERM;
+  EXPECT_EQ(OutcomeOf(end).worker_code, 75);
+  EXPECT_FALSE(OutcomeOf(end).interrupted);
+  end.stop_signal = SIGINT;
+  EXPECT_TRUE(OutcomeOf(end).interrupted);
+}
+
 }  // namespace
 }  // namespace ddprun::launcher
