@@ -26,7 +26,7 @@ Usage: ddprun submit [sbatch's options] [ddprun's options] TARGET [args...]
   --follow         show the job's states and its output until it ends; the exit
                    status is the job's. Ctrl-C ends this command, not the job.
   --nnodes=N       sbatch's --nodes=N. --nnodes=MIN:MAX is an elastic job: it
-                   takes MIN to MAX nodes, and goes on when it loses some
+                   begins with MAX nodes, and goes on when it loses some
   --time=4h        also 90m, 1d12h, 30s, besides SLURM's forms (90 is minutes)
 
 Options of sbatch go into the file, options of ddprun (ddprun --help) before

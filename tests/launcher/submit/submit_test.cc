@@ -42,7 +42,7 @@ TEST(SubmitWords, OfTheNumberOfNodesGoToSbatch) {
   EXPECT_EQ(Split({"--nnodes=3", "x"}).sbatch, Words{"--nodes=3"});
   EXPECT_EQ(Split({"--nnodes=3", "x"}).ddprun, Words{});
   const SubmitWords elastic = Split({"--nnodes=1:2", "x"});
-  EXPECT_EQ(elastic.sbatch, Words{"--nodes=1-2"});
+  EXPECT_EQ(elastic.sbatch, Words{"--nodes=2"});
   EXPECT_EQ(elastic.ddprun, Words{"--nnodes=1:2"});
   EXPECT_TRUE(elastic.elastic);
   HintFor({"--nodes=2", "--nnodes=2", "x"});
