@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/log.h"
+#include "launcher/batch/batch_job.h"
 #include "launcher/cluster/cluster.h"
 #include "launcher/doctor/doctor.h"
 #include "launcher/requests/request_command.h"
@@ -58,7 +59,7 @@ Result<int> RunCommandLine(const std::vector<std::string>& args,
   const Log log =
       Log::ToStderr({.name = "ddprun", .level = options.log_level, .time = options.log_time});
   for (const std::string& line : options.notes) log.Info(line);
-  return run(std::move(options), env);
+  return RunInBatchJob(std::move(options), env, run);
 }
 
 }  // namespace ddprun::launcher

@@ -43,8 +43,10 @@ MAY_INCLUDE = {
     "launcher/doctor": ["launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/submit": ["launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/requests": ["launcher/submit", "launcher/process", "base"],
+    "launcher/batch": ["launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher": [
-        "launcher/doctor", "launcher/sweep", "launcher/agent", "launcher/cluster",
+        "launcher/batch", "launcher/cluster", "launcher/doctor", "launcher/sweep",
+        "launcher/agent",
         "launcher/submit", "launcher/requests", *LAUNCHER_PARTS
     ],
     "trainer/config": ["base"],

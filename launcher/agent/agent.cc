@@ -252,7 +252,7 @@ void Agent::StopWorkers() {
     if (!plan_.target.is_trainer_config) {
       attempt_->Stop(signal);
     } else if (StopsGently(Causes())) {
-      attempt_->Stop(signal == SIGINT ? SIGINT : SIGTERM);
+      attempt_->Stop(SaveSignal(signal));
     } else {
       attempt_->Kill();
     }

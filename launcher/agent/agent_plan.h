@@ -7,6 +7,7 @@
 
 #include "base/cpus.h"
 #include "base/env.h"
+#include "launcher/agent/stop_grace.h"
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"
 #include "launcher/process/guard.h"
@@ -27,11 +28,10 @@ struct AgentPlan {
 
   int local_world_size() const { return options.rdzv.local_world_size; }
   const std::string& run_id() const { return options.rdzv.run_id; }
-  // Time that workers get from the stop signal to SIGKILL. The default is torchrun's 30 s, and
-  // longer for ddp-trainer's workers, because they finish their step and save.
-  std::chrono::milliseconds grace() const {
-    const std::chrono::seconds usual(target.is_trainer_config ? 300 : 30);
-    return options.shutdown_timeout.value_or(usual);
+  // Time that workers get from the stop signal to SIGKILL.
+  StopGrace grace() const {
+    if (options.shutdown_timeout) return *options.shutdown_timeout;
+    return GraceOf(env, target.is_trainer_config);
   }
 };
 

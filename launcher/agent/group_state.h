@@ -1,9 +1,8 @@
 // What a node's worker group does after each event, as one table of phase by event. Pure.
 #pragma once
 
-#include <chrono>
-
 #include "launcher/agent/state_table.h"
+#include "launcher/agent/stop_grace.h"
 
 namespace ddprun::launcher {
 
@@ -42,7 +41,7 @@ extern const GroupTable kGroupTable;
 using GroupState = StateMachine<GroupTable>;
 
 struct GroupRules {
-  std::chrono::milliseconds grace;  // from the stop signal to SIGKILL
+  StopGrace grace;  // from the stop signal to SIGKILL
   // Workers save before they stop. IsSuccess() then accepts their exit codes. If one worker fails,
   // the group kills the others, because they would wait for it.
   bool saves = false;

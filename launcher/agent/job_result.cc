@@ -119,7 +119,9 @@ JobEnd DescribeEnd(const AgentPlan& plan, const JobCauses& causes, const JobHist
   end.unkillable = causes.unkillable;
   end.job_id = plan.job_id;
   end.run_id = plan.run_id();
-  end.exit_code = StyledExitCode(JobExitCode(causes), plan.options.exit_code);
+  end.unstyled_code = JobExitCode(causes);
+  end.exit_code = StyledExitCode(end.unstyled_code, plan.options.exit_code);
+  end.worker_code = causes.stopped_code;
   end.node_rank = causes.own_node_rank;
   end.started_at = history.started_at();
   end.ended_at = std::chrono::system_clock::now();

@@ -1,5 +1,6 @@
 #include "launcher/agent/last_words.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <optional>
@@ -9,6 +10,7 @@
 #include "base/atomic_file.h"
 #include "base/untrusted_json.h"
 #include "launcher/report/job_end.h"
+#include "launcher/report/peer_worker.h"
 #include "launcher/report/report_file.h"
 
 namespace ddprun::launcher {
@@ -30,6 +32,18 @@ Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std
   return WriteFileAtomically(to, ErrorTextForParent(*text, exit), Durability::kUnsynced);
 }
 
+JobOutcome OutcomeOf(const JobEnd& end) {
+  const auto& peer = end.peer_failure;
+  JobOutcome outcome{.exit_code = end.unstyled_code,
+                     .worker_code = end.worker_code,
+                     .interrupted = end.stop_signal == SIGINT || end.stop_signal == SIGQUIT};
+  // The failure of a worker comes with its record, the failure of a node does not.
+  outcome.lost_node = peer && peer->exit_code == ExitStatus(Code::kFailed) && !WorkerOf(*peer);
+  // Without node rank 0 all others ask, and SLURM takes the first request.
+  outcome.may_requeue = end.node_rank == 0 || (outcome.lost_node && peer->node_rank <= 0);
+  return outcome;
+}
+
 void ReportHang(const AgentPlan& plan, const HangReport& hang, Console& console) {
   const TextStyle style = StyleOf(STDERR_FILENO, plan.color);
   console.err().WriteLines(RenderHang(hang, plan.target.name, style));
@@ -45,6 +59,7 @@ void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, co
   }
   console.err().WriteLines(RenderJobEnd(end, StyleOf(STDERR_FILENO, plan.color)));
   const Options& options = plan.options;
+  if (options.outcome != nullptr) *options.outcome = OutcomeOf(end);
   if (options.report_file.empty()) return;
   const std::string path = ReportPath(
       options.report_file, end.has_node_rank ? std::optional(end.node_rank) : std::nullopt,

@@ -22,11 +22,14 @@ std::string ErrorTextForParent(const std::string& error_file, const ProcessExit&
 // of ddprun reads. torch elastic does so, too.
 Status CopyErrorFile(const std::string& from, const ProcessExit& exit, const std::string& to);
 
+// Returns the part of the end that decides whether the job is started again.
+JobOutcome OutcomeOf(const JobEnd& end);
+
 // Reports a hang on standard error.
 void ReportHang(const AgentPlan& plan, const HangReport& hang, Console& console);
 
-// Reports the end on standard error, in the file of --report_file, and in the file of
-// TORCHELASTIC_ERROR_FILE.
+// Reports the end on standard error, in the file of --report_file, in the file of
+// TORCHELASTIC_ERROR_FILE, and to Options::outcome.
 void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log);
 
 }  // namespace ddprun::launcher

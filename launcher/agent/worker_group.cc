@@ -162,7 +162,7 @@ void WorkerGroup::Apply(GroupAction action) {
       return;
     case GroupAction::kStop:
       workers_.TellToStop(stop_signal_);
-      return ArmTimer(rules_.grace);
+      return ArmTimer(rules_.grace.Of(stop_signal_));
     case GroupAction::kKill:
       workers_.TellToStop(SIGKILL);
       starter_.Kill();

@@ -46,7 +46,7 @@ void SetOwn(const Attempt& attempt, Environment& env) {
   env.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(attempt.node_memory_fd));
   env.Set(kFlightRecorderVariable, std::to_string(attempt.flight_recorder_fd));
   if (!plan.target.is_trainer_config) return;
-  const std::chrono::duration<double> grace = plan.grace();  // from the stop signal to SIGKILL
+  const std::chrono::duration<double> grace = plan.grace().usual();  // from SIGTERM to SIGKILL
   env.Set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", std::to_string(grace.count()));
   env.Set("DDPRUN_NODE_FLAGS", NodeFlagsText(plan.options));
   // Differs from the restart count if nodes came or went, which starts a round without a restart.

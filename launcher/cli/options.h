@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -60,6 +61,15 @@ struct HostShare {
   int threads = 0;  // of a worker; 0 means that each agent has cores of its own
 };
 
+// How a job ended, for the code that has asked ddprun to run it.
+struct JobOutcome {
+  int exit_code = 0;                    // before --exit_code changes it
+  std::optional<int> worker_code = {};  // the first exit code other than 0 of a worker here
+  bool interrupted = false;             // by Ctrl-C (SIGINT) or SIGQUIT
+  bool lost_node = false;               // another node failed, not one of its workers
+  bool may_requeue = false;             // this node speaks for the job: no other one has to
+};
+
 struct Options {
   std::set<std::string, std::less<>> given;  // names of the flags that the user has given
 
@@ -87,6 +97,8 @@ struct Options {
   std::string signals_text = "SIGTERM,SIGINT,SIGHUP,SIGQUIT";  // signals_to_handle as given
   ExitCodeStyle exit_code = ExitCodeStyle::kWorker;
   std::string report_file;  // "" means none
+  int requeues = 0;         // --requeue: how often SLURM may take the job back; 0 means never
+  std::shared_ptr<JobOutcome> outcome = nullptr;  // filled at the job's end; nullptr: not wanted
 
   // Output.
   std::string log_dir;  // "" means a temporary folder, "/dev/null" none

@@ -43,8 +43,10 @@ struct JobEnd {
   std::string job_id = {};
   std::string run_id = {};
   int exit_code = 0;
-  int node_rank = 0;          // of --node_rank; each attempt has its own
-  bool has_node_rank = true;  // the node has or had `node_rank`
+  int unstyled_code = 0;                // exit_code before --exit_code changed it
+  std::optional<int> worker_code = {};  // the first exit code other than 0 of a worker here
+  int node_rank = 0;                    // of --node_rank; each attempt has its own
+  bool has_node_rank = true;            // the node has or had `node_rank`
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
   std::vector<std::string> log = {};  // the last lines of ddprun's log, also of level debug

@@ -63,7 +63,9 @@ std::vector<Key> RunKeys() {
 std::vector<Key> StartKeys() {
   return {
       {.DDPRUN_KEY(run, max_time),
-       .meaning = "Ends the run after this time, with a checkpoint and exit code 75. 0: no limit.",
+       .meaning =
+           "Ends the run after this time, with a checkpoint and exit code 75. 0: no limit, but "
+           "a run in a SLURM job ends before the job.",
        .range = AtLeast(0),
        .counted = CountedIn::kTime,
        .aliases = {{"time_limit", "SLURM"},

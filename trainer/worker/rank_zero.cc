@@ -29,6 +29,7 @@
 #include "trainer/report/terminal.h"
 #include "trainer/report/time_ledger.h"
 #include "trainer/worker/begin_training.h"
+#include "trainer/worker/job_watch.h"
 #include "trainer/worker/sample_text.h"
 
 namespace ddprun::trainer {
@@ -202,6 +203,16 @@ void AddResumeNote(const RunStart& start,
                                              }));
 }
 
+// Adds the observers of a job of a batch system.
+void AddJob(const StopRequest& stop,
+            const Environment& environment,
+            Observer& terminal,
+            Observers& observers) {
+  observers.Add(std::make_unique<JobWatch>(stop, terminal));
+  const std::string path = environment.GetOr("DDPRUN_GAINED_STEPS_FILE", "");
+  if (!path.empty()) observers.Add(std::make_unique<GainedSteps>(path));
+}
+
 Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Observers& observers) {
   return observers.Add(std::make_unique<Terminal>(TerminalOptions{
       .bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = MetricsPath(folder.path)}));
@@ -310,6 +321,7 @@ void TrainAsRankZero(const Job& job,
   const Log log = OpenLog("", environment, recorder, [&observers](std::string_view line) {
     observers.Note(line.substr(0, line.size() - 1));
   });
+  if (const std::string line = stop.JobEndText(); !line.empty()) log.Info(line);
   for (const std::string& note : job.model_notes) log.Info("model: " + note);
   for (const std::string& note : job.data_notes) log.Info("data: " + note);
   const std::string unlike = UnlikePyTorch(job.config);
@@ -322,6 +334,7 @@ void TrainAsRankZero(const Job& job,
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
     AddFiles(job.config.report, start, terminal, observers);
     AddResumeNote(start, environment, rank.local_rank, resume_command, observers);
+    AddJob(stop, environment, terminal, observers);
     observers.Notify(&Observer::OnBegin, header);
   };
   try {

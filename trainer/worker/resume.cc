@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <chrono>
 #include <filesystem>
 #include <iterator>
@@ -70,6 +71,25 @@ JobNames NamesOfJob(const Config& config, const Environment& environment) {
   return names;
 }
 
+// Returns the config with the name of the run under SLURM. Elements of an array are runs of their
+// own; a run without a name has that of the job.
+Config NamedAfterJob(Config config, const Environment& environment) {
+  const auto job = environment.Get("SLURM_JOB_ID");
+  if (!job || ResumesPath(config)) return config;
+  const auto array = environment.Get("SLURM_ARRAY_JOB_ID");
+  const auto task = environment.Get("SLURM_ARRAY_TASK_ID");
+  std::string& name = config.run.name;
+  if (name.empty()) {
+    for (const char c : environment.GetOr("SLURM_JOB_NAME", "slurm")) {
+      const bool plain = std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.';
+      name += plain && !(name.empty() && c == '.') ? c : '_';
+    }
+    name += "-" + (array && task ? *array : *job);
+  }
+  if (array && task) name += "_" + *task;
+  return config;
+}
+
 Failure NoCheckpoint(const std::string& path, std::string what) {
   return Failure(Error{.code = Code::kUsage,
                        .title = "NO CHECKPOINT",
@@ -101,7 +121,7 @@ void TakeNewest(int64_t before, RunStart& start) {
 class Chooser {
  public:
   Chooser(const Config& config, const Environment& environment)
-      : config_(config), jobs_(NamesOfJob(config, environment)) {}
+      : config_(NamedAfterJob(config, environment)), jobs_(NamesOfJob(config, environment)) {}
 
   RunStart Choose() const {
     if (config_.run.resume == "never") return {};
@@ -145,7 +165,7 @@ class Chooser {
     return {.checkpoint = ValueOrThrow(Checkpoint::Open(path, Verify::kSizes)), .wanted = path};
   }
 
-  const Config& config_;
+  const Config config_;
   const JobNames jobs_;
 };
 
@@ -199,7 +219,8 @@ RunStart ChooseRunStart(const Config& config, const Environment& environment, do
   RunStart start = FindRunStart(config, environment);
   if (start.folder.path.empty()) {
     const std::string origin = start.checkpoint ? start.checkpoint->path() : "";
-    start.folder = ValueOrThrow(MakeRunFolder(config, unix_seconds, origin));
+    const Config named = NamedAfterJob(config, environment);
+    start.folder = ValueOrThrow(MakeRunFolder(named, unix_seconds, origin));
   }
   start.place = {
       .run = start.folder.path, .folder = start.folder.checkpoints, .attempt = RandomWord()};

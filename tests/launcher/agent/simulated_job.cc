@@ -70,8 +70,10 @@ class Job {
         kind_(ChooseKind(world_)),
         screen_(::memfd_create("screen", MFD_CLOEXEC)),
         console_(world_.io, screen_.get(), screen_.get()),
-        processes_(
-            world_, kind_.processes, kind_.plan.grace(), kind_.plan.target.is_trainer_config),
+        processes_(world_,
+                   kind_.processes,
+                   kind_.plan.grace().usual(),
+                   kind_.plan.target.is_trainer_config),
         agent_(kind_.plan,
                {.io = world_.io,
                 .clock = world_.clock,
@@ -164,7 +166,7 @@ class Job {
   void CheckTimes() {
     const auto now = world_.clock.Now();
     if (world_.hurried && now > *world_.hurried + kLongestEnd) world_.Violate("a hurry takes long");
-    const auto grace = kind_.plan.grace();
+    const auto grace = kind_.plan.grace().usual();
     if (stopped_at_ && now > *stopped_at_ + grace + kLongestEnd)
       world_.Violate("a stop takes long");
   }

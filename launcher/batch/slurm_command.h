@@ -1,0 +1,20 @@
+// Runs SLURM's own commands.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/env.h"
+#include "launcher/process/program_output.h"
+
+namespace ddprun::launcher {
+
+// Runs "squeue ..." or "scontrol ..." and returns its output with standard error; nullopt if there
+// is no such program (in a container), or if it takes longer than `patience`.
+std::optional<ProgramOutput> RunSlurmCommand(std::vector<std::string> words,
+                                             const Environment& env,
+                                             std::chrono::milliseconds patience);
+
+}  // namespace ddprun::launcher

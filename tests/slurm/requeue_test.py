@@ -1,0 +1,166 @@
+"""Jobs that SLURM warns, preempts, cancels or ends leave a checkpoint, and a requeued job ends with
+the bits of a job that nothing disturbed."""
+
+import os
+import re
+import shutil
+
+import slurm_test_case
+from slurm_test_case import DDPRUN
+
+CONFIG = """{
+  "model": {"type": "mlp", "layer_sizes": [256, 1024, 1024, 8]},
+  "training": {"loss": "mse", "per_device_train_batch_size": 16},
+  "optimizer": {"type": "sgd", "learning_rate": 0.001, "momentum": 0.9},
+  "data": {"format": "random", "num_samples": 1024, "input_size": 256, "target_size": 8},
+  "run": {"max_steps": STEPS, "name": "run", "output_dir": "FOLDER/{name}"},
+  "report": {"logging_steps": 50}
+}"""
+STEPS = 2500
+ENDLESS = 10_000_000
+
+
+class RequeueTest(slurm_test_case.SlurmTest):
+    CONF = """KillWait=10
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=low Nodes=ALL PriorityTier=1
+PartitionName=high Nodes=ALL PriorityTier=10"""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        test = cls("train")
+        test.setUp()
+        cls.weights = test.train()
+
+    def train(self):
+        """Trains without a disturbance, and returns the weights."""
+        job = self.submit()
+        state, out = self.end_of(job)
+        self.assertEqual(state, "COMPLETED", out)
+        self.assertEqual(self.field(job, "Restarts"), "0", out)  # never after success
+        return self.read_weights()
+
+    def submit(self, *options, steps=STEPS, flags="--requeue=3"):
+        config = CONFIG.replace("STEPS", str(steps)).replace("FOLDER", self.folder)
+        self.config = self.write("train.json", config)
+        script = f"exec srun {DDPRUN} {flags} --nproc_per_node=2 {self.config}\n"
+        return self.sbatch(script, "-N1", "-c2", "--open-mode=append", *options)
+
+    def field(self, job, name):
+        shown = self.cluster("exec", "scontrol", "-o", "show", "job", job, check=False)
+        found = re.search(rf" {name}=(\S*)", shown)
+        return found.group(1) if found else ""
+
+    def read_weights(self, run="run"):
+        path = os.path.join(self.folder, run, "model", "model.safetensors")
+        with open(path, "rb") as file:
+            return file.read()
+
+    def wait_for_text(self, job, text, times=1):
+        self.wait_for(lambda: self.output(job).count(text) >= times,
+                      lambda: f"{text!r} in:\n{self.output(job)}")
+
+    def wait_for_steps(self, job, run="run"):
+        path = os.path.join(self.folder, run, "metrics.jsonl")
+
+        def trained():
+            try:
+                with open(path, encoding="utf-8") as file:
+                    return '"step"' in file.read()
+            except FileNotFoundError:
+                return False
+        self.wait_for(trained, lambda: f"a step of {path}:\n{self.output(job)}")
+
+    def begin_again(self, job):
+        """Waits until the job is in the queue again, and shortens its pause of two minutes."""
+        self.wait_for(lambda: self.state(job) == "PENDING",
+                      lambda: f"state PENDING:\n{self.output(job)}")
+        # SLURM refuses a job ("credential revoked") in the second in which it has requeued it.
+        self.cluster("exec", "scontrol", "update", f"jobid={job}", "StartTime=now+2")
+
+    def check_end(self, job, run="run", restarts="1"):
+        state, out = self.end_of(job)
+        self.assertEqual(state, "COMPLETED", out)
+        self.assertEqual(self.field(job, "Restarts"), restarts, out)
+        self.assertIn("going on after step", out)
+        self.assertEqual(self.read_weights(run), self.weights, out)
+        runs = [name for name in os.listdir(self.folder) if name.startswith("run")]
+        self.assertEqual(runs, [run], out)
+
+    def test_a_warning_is_a_checkpoint_and_a_requeue(self):
+        job = self.submit()
+        self.wait_for_steps(job)
+        self.cluster("exec", "scancel", "-s", "USR1", job)
+        self.begin_again(job)
+        out = self.output(job)
+        self.assertRegex(out, r"stopped after step \d+ of \d+: SIGUSR1", out)
+        self.assertIn(f"putting job {job} back into SLURM's queue (1 of 3)", out)
+        self.check_end(job)
+
+    def test_an_element_of_an_array_is_a_run_of_its_own(self):
+        job = self.submit("--array=4")
+        out_of = os.path.join(self.folder, f"out.{job}")
+        self.wait_for_steps(job, "run_4")
+        self.cluster("exec", "scancel", "-s", "USR1", f"{job}_4")
+        self.begin_again(job)
+        with open(out_of, encoding="utf-8") as file:
+            self.assertIn(f"putting job {job}_4 back into SLURM's queue", file.read())
+        self.check_end(job, "run_4")
+
+    def test_preemption_is_a_checkpoint_and_slurm_requeues_by_itself(self):
+        job = self.submit("-p", "low", "--exclusive", "-w", "node1")
+        self.wait_for_steps(job)
+        self.sbatch("true\n", "-p", "high", "--exclusive", "-w", "node1")
+        self.begin_again(job)
+        out = self.output(job)
+        self.assertRegex(out, r"stopped after step \d+ of \d+: SIGTERM", out)
+        self.assertNotIn("putting job", out)
+        self.check_end(job)
+
+    def test_scancel_is_a_checkpoint_and_no_requeue(self):
+        job = self.submit()
+        self.wait_for_steps(job)
+        self.cluster("exec", "scancel", job)
+        state, out = self.end_of(job)
+        self.assertEqual(state, "CANCELLED", out)
+        self.wait_for_text(job, "does not go back into the queue: SLURM itself ends the job")
+        self.assertRegex(self.output(job), r"stopped after step \d+ of \d+: SIGTERM")
+        self.assertTrue(os.listdir(os.path.join(self.folder, "run", "checkpoints")))
+        self.assertEqual(self.field(job, "Restarts"), "0", out)
+
+    def test_a_run_ends_before_the_job_and_goes_on(self):
+        job = self.submit("-t", "1", steps=ENDLESS)
+        self.begin_again(job)
+        out = self.output(job)
+        self.assertRegex(out, r"SLURM ends this job in 0:\d\d; the run saves and stops at least")
+        self.assertRegex(out, r"stopped after step \d+ of \d+: SLURM ends the job soon", out)
+        self.assertIn(f"putting job {job} back into SLURM's queue (1 of 3)", out)
+        self.wait_for_text(job, "going on after step")
+        self.cluster("exec", "scancel", job)
+
+    def test_an_error_of_the_config_is_no_reason(self):
+        job = self.submit("--export=ALL", flags="--requeue=3 --set run.max_stepss=1")
+        state, out = self.end_of(job)
+        self.assertEqual(state, "FAILED", out)
+        self.assertEqual(self.field(job, "ExitCode"), "2:0", out)
+        self.assertEqual(self.field(job, "Restarts"), "0", out)
+        self.assertNotIn("the queue", out)
+
+    def test_without_scontrol_the_batch_script_is_told_what_to_write(self):
+        tools = os.path.join(self.folder, "tools")
+        os.mkdir(tools)
+        for name in ("srun", "python3", "bash"):
+            os.symlink(shutil.which(name), os.path.join(tools, name))
+        job = self.submit(f"--export=ALL,PATH={tools}")
+        self.wait_for_steps(job)
+        self.cluster("exec", "scancel", "-s", "USR2", job)
+        state, out = self.end_of(job)
+        self.assertEqual(state, "FAILED", out)
+        self.assertEqual(self.field(job, "ExitCode"), "75:0", out)
+        self.assertIn(f"if [ $? -eq 75 ]; then scontrol requeue {job}; fi", out)
+
+
+if __name__ == "__main__":
+    slurm_test_case.main()

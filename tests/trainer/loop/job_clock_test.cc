@@ -1,0 +1,46 @@
+#include "trainer/worker/job_clock.h"
+
+#include <gtest/gtest.h>
+
+namespace ddprun::trainer {
+namespace {
+
+Environment JobThatEndsAt(const char* end) {
+  return Environment(Environment::Variables{{"SLURM_JOB_ID", "7"}, {"SLURM_JOB_END_TIME", end}});
+}
+
+TEST(JobClock, KnowsNoEndOutsideOfSlurm) {
+  for (const Environment& environment :
+       {Environment(), JobThatEndsAt(""), JobThatEndsAt("tomorrow"),
+        Environment(Environment::Variables{{"SLURM_JOB_END_TIME", "1000"}})}) {
+    const JobClock clock(environment, 0);
+    EXPECT_FALSE(clock.Left(0));
+    EXPECT_FALSE(clock.IsNear(1e9));
+  }
+}
+
+TEST(JobClock, StopsAMinuteBeforeTheEnd) {
+  const JobClock clock(JobThatEndsAt("10000"), 1000);
+  EXPECT_EQ(clock.Left(9000), 1000);
+  EXPECT_FALSE(clock.IsNear(9939));
+  EXPECT_TRUE(clock.IsNear(9940));
+  EXPECT_TRUE(clock.IsNear(11000));
+}
+
+TEST(JobClock, LeavesTimeForTwoStepsAndTwoSaves) {
+  JobClock clock(JobThatEndsAt("10000"), 1000);
+  clock.NoteStep(50);
+  clock.NoteStep(20);  // the longest counts
+  EXPECT_EQ(clock.Reserve(), 100);
+  clock.NoteSave(200);
+  clock.NoteSave(30);  // the last counts
+  EXPECT_EQ(clock.Reserve(), 160);
+}
+
+TEST(JobClock, DoesNotEndAShortJobAtItsStart) {
+  EXPECT_EQ(JobClock(JobThatEndsAt("1060"), 1000).Reserve(), 6);
+  EXPECT_EQ(JobClock(JobThatEndsAt("1000"), 2000).Reserve(), 0);
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
