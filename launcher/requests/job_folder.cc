@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "launcher/process/program_output.h"
-#include "launcher/submit/batch_job.h"
+#include "launcher/submit/submitted_job.h"
 
 namespace ddprun::launcher {
 

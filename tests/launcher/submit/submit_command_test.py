@@ -98,7 +98,7 @@ class Submit(Command):
         text = odd.read_text().replace(DDPRUN, "ddprun")
         ran = subprocess.run(["bash", "-c", text], capture_output=True, text=True, env=path)
         self.assertEqual("".join(f"<{word}>" for word in args[1:]),
-                         ran.stdout.replace("<--requeue=3>", ""), ran.stderr)
+                         ran.stdout.removeprefix("<--requeue=3>"), ran.stderr)
 
 
 class Requests(Command):

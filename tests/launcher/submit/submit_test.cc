@@ -99,7 +99,7 @@ TEST(JobScript, OfAnElasticJobLivesOnWithFewerNodes) {
   const std::string text = JobScript(Split({"--nnodes=1:2", "t.py"}), "ddprun", false, {});
   EXPECT_TRUE(HasLine(text, "#SBATCH --no-kill")) << text;
   EXPECT_TRUE(HasLine(text, "srun --kill-on-bad-exit=0 --no-kill \\")) << text;
-  EXPECT_NE(text.find(" --nnodes=1:2 t.py\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" --requeue=3 --nnodes=1:2 t.py\n"), std::string::npos) << text;
   // A Python script that has no handler is killed by SIGUSR1.
   EXPECT_EQ(text.find("--signal"), std::string::npos) << text;
 }
