@@ -102,8 +102,9 @@ std::string JobScript(const SubmitWords& words,
       words.ddprun, [](const std::string& word) { return word.starts_with("--requeue"); });
   if (!given && !words.HasAny("no-requeue")) text += " --requeue=3";
   if (!words.ddprun.empty()) text += " " + Joined(words.ddprun);
-  const bool dashed = !words.target.empty() && words.target.front().starts_with('-');
-  return text + (dashed ? " -- " : " ") + Joined(words.target) + "\n";
+  if (words.target.empty()) return text + "\n";  // --resume RUN
+  return text + (words.target.front().starts_with('-') ? " -- " : " ") + Joined(words.target) +
+         "\n";
 }
 
 Result<WrittenScript> WriteScript(const std::string& job_name, const std::string& text) {
