@@ -12,7 +12,7 @@
 #include "base/text.h"
 #include "base/unique_fd.h"
 #include "launcher/process/program_output.h"
-#include "launcher/submit/batch_job.h"
+#include "launcher/submit/submitted_job.h"
 
 namespace ddprun::launcher {
 
@@ -69,7 +69,8 @@ Result<std::string> FolderOfSlurmJob(const std::string& job, const Environment& 
       SplitLines(output && output->status == 0 ? output->text : "");
   if (lines.empty()) {
     return NoSuchRun(job, "SLURM has no running job " + job + ".",
-                     "See squeue --me. A run without SLURM is named by its folder: runs/NAME.");
+                     "See squeue --me. scancel ends a job that waits. A run without SLURM is named "
+                     "by its folder:\nruns/NAME.");
   }
   if (lines.size() > 1) {
     return NoSuchRun(job,

@@ -10,7 +10,6 @@
 #include "base/atomic_file.h"
 #include "base/read_file.h"
 #include "base/shell_text.h"
-#include "launcher/cli/flag.h"
 
 namespace ddprun::launcher {
 
@@ -99,14 +98,13 @@ std::string JobScript(const SubmitWords& words,
   text += words.elastic ? "0 --no-kill" : "1";
   if (words.HasAny("cpus-per-task")) text += " --cpus-per-task=\"$SLURM_CPUS_PER_TASK\"";
   text += " \\\n  " + QuoteForShell(program);
-  const auto all = AllFlags();
-  const bool known = std::ranges::any_of(all, [](const Flag& f) { return f.name == "requeue"; });
   const bool given = std::ranges::any_of(
       words.ddprun, [](const std::string& word) { return word.starts_with("--requeue"); });
-  if (known && !given && !words.HasAny("no-requeue")) text += " --requeue=3";
+  if (!given && !words.HasAny("no-requeue")) text += " --requeue=3";
   if (!words.ddprun.empty()) text += " " + Joined(words.ddprun);
-  const bool dashed = !words.target.empty() && words.target.front().starts_with('-');
-  return text + (dashed ? " -- " : " ") + Joined(words.target) + "\n";
+  if (words.target.empty()) return text + "\n";  // --resume RUN
+  return text + (words.target.front().starts_with('-') ? " -- " : " ") + Joined(words.target) +
+         "\n";
 }
 
 Result<WrittenScript> WriteScript(const std::string& job_name, const std::string& text) {

@@ -6,9 +6,9 @@
 
 #include "launcher/cli/options.h"
 #include "launcher/cli/target.h"
-#include "launcher/submit/batch_job.h"
 #include "launcher/submit/job_script.h"
 #include "launcher/submit/submit_words.h"
+#include "launcher/submit/submitted_job.h"
 
 namespace ddprun::launcher {
 
@@ -26,7 +26,7 @@ Usage: ddprun submit [sbatch's options] [ddprun's options] TARGET [args...]
   --follow         show the job's states and its output until it ends; the exit
                    status is the job's. Ctrl-C ends this command, not the job.
   --nnodes=N       sbatch's --nodes=N. --nnodes=MIN:MAX is an elastic job: it
-                   takes MIN to MAX nodes, and goes on when it loses some
+                   begins with MAX nodes, and goes on when it loses some
   --time=4h        also 90m, 1d12h, 30s, besides SLURM's forms (90 is minutes)
 
 Options of sbatch go into the file, options of ddprun (ddprun --help) before
@@ -34,9 +34,10 @@ TARGET in it. A letter is sbatch's: -t is its time.
 
 The file is runs/slurm/NAME.sbatch and the log runs/slurm/NAME-JOB.out, where
 NAME is --job-name or TARGET's name. Without options of yours it asks for one
-ddprun on each node and for --requeue; a config also gets SIGUSR1 90 seconds
-before the time limit, at which ddp-trainer saves and ends. For a script that
-saves at a signal, give --signal.
+ddprun on each node, with --requeue=3: a job that has saved and ended before
+its last step goes back into the queue (--no-requeue: it does not). A config
+also gets SIGUSR1 90 seconds before the time limit, at which ddp-trainer saves
+and ends. For a script that saves at a signal, give --signal.
 )";
 
 // Checks ddprun's options and TARGET here, before the job waits for hours to fail.

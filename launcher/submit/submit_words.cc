@@ -125,8 +125,10 @@ void Add(const GivenFlag& given, SubmitWords& words) {
   } else if (given.flag.help == kOfSbatch) {
     words.sbatch.push_back("--" + Spelled(name, '_', '-') + value);
   } else {
-    if (name == "nnodes") words.sbatch.push_back("--nodes=" + Spelled(given.value, ':', '-'));
-    words.elastic = words.elastic || (name == "nnodes" && value.find(':') != value.npos);
+    const size_t colon = name == "nnodes" ? given.value.find(':') : std::string::npos;
+    words.elastic = words.elastic || colon != std::string::npos;
+    // A job of SLURM never grows, so an elastic one begins with MAX nodes.
+    if (name == "nnodes") words.sbatch.push_back("--nodes=" + given.value.substr(colon + 1));
     // srun's variables have a fixed number of nodes.
     if (name != "nnodes" || words.elastic) words.ddprun.push_back("--" + std::string(name) + value);
   }

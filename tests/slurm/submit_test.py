@@ -78,7 +78,7 @@ class Submit(case.SlurmTest):
                           "true")
         self.assertEqual("two words", self.field(job, "JobName"))
         self.assertEqual(comment, self.field(job, "Comment"))
-        self.assertEqual(("2", "01:30:00"), (self.field(job, "NumNodes"),
+        self.assertEqual(("2-2", "01:30:00"), (self.field(job, "NumNodes"),
                                              self.field(job, "TimeLimit")))
         self.assertEqual(os.path.join(self.folder, f"runs/slurm/two_words-{job}.out"),
                          self.field(job, "StdOut"))
@@ -92,14 +92,15 @@ class Submit(case.SlurmTest):
 
     def test_every_option_of_sbatch_has_its_place(self):
         text = self.on_login_node("sbatch", "--help").stdout
-        options = re.findall(r"^(?:  -(\w),?)? +--([a-z-]+)(\[?=)?", text, re.MULTILINE)
+        options = re.findall(r"^(?: {6}|  -(\w),? {1,2})--([a-z-]+)(\[?=)?", text, re.MULTILINE)
         self.assertGreater(len(options), 80)
         refused = {"wrap", "wait", "chdir", "parsable", "quiet", "verbose", "usage", "version",
                    "help", "requeue"}
         for letter, name, equals in options:
             for word in [f"--{name}"] + [f"-{letter}"] * (letter not in ("", "m", "n")):
-                # The help shows the value of --export as optional, and sbatch insists on it.
-                given = [word, "1"] if equals == "=" or name == "export" else [word]
+                # The help leaves out that these two insist on a value.
+                valued = equals == "=" or name in ("export", "container")
+                given = [word, "1"] if valued else [word]
                 job = self.on_login_node("ddprun", "submit", "--dry_run", *given, "true")
                 if name in refused:
                     self.assertNotIn("#SBATCH --" + name + "\n", job.stdout.replace(

@@ -26,8 +26,8 @@ class Command(unittest.TestCase):
     def run_ddprun(self, *args, cwd=None, **options):
         path = f"{os.path.dirname(DDPRUN)}:{self.bin}:/usr/bin:/bin"
         return subprocess.run([DDPRUN, *args], capture_output=True, text=True, timeout=60,
-                              cwd=cwd or self.folder, env={"PATH": path, "DDPRUN_TRAINER": "/bin/true"},
-                              **options)
+                              cwd=cwd or self.folder, **options,
+                              env={"PATH": path, "DDPRUN_TRAINER": "/bin/true"})
 
     def program(self, name, text):
         (self.bin / name).write_text("#!/bin/sh\n" + text)
@@ -82,7 +82,9 @@ class Submit(Command):
                 self.assertEqual(text, job.stdout, job.stderr)
 
     def test_files_are_valid_shell(self):
-        checks = [["bash", "-n"]] + ([["shellcheck", "--severity=warning"]] if shutil.which("shellcheck") else [])
+        checks = [["bash", "-n"]]
+        if shutil.which("shellcheck"):
+            checks.append(["shellcheck", "--severity=warning"])
         args = ["--cpus-per-task=2", "sh", "-c", "echo '$HOME \"x\"'; exit\n", "$(id)", "`id`"]
         odd = self.folder / "odd.sbatch"
         odd.write_text(self.run_ddprun("submit", "--dry_run", *args).stdout)
@@ -96,7 +98,7 @@ class Submit(Command):
         text = odd.read_text().replace(DDPRUN, "ddprun")
         ran = subprocess.run(["bash", "-c", text], capture_output=True, text=True, env=path)
         self.assertEqual("".join(f"<{word}>" for word in args[1:]),
-                         ran.stdout.replace("<--requeue=3>", ""), ran.stderr)
+                         ran.stdout.removeprefix("<--requeue=3>"), ran.stderr)
 
 
 class Requests(Command):

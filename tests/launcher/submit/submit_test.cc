@@ -42,7 +42,7 @@ TEST(SubmitWords, OfTheNumberOfNodesGoToSbatch) {
   EXPECT_EQ(Split({"--nnodes=3", "x"}).sbatch, Words{"--nodes=3"});
   EXPECT_EQ(Split({"--nnodes=3", "x"}).ddprun, Words{});
   const SubmitWords elastic = Split({"--nnodes=1:2", "x"});
-  EXPECT_EQ(elastic.sbatch, Words{"--nodes=1-2"});
+  EXPECT_EQ(elastic.sbatch, Words{"--nodes=2"});
   EXPECT_EQ(elastic.ddprun, Words{"--nnodes=1:2"});
   EXPECT_TRUE(elastic.elastic);
   HintFor({"--nodes=2", "--nnodes=2", "x"});
@@ -99,7 +99,7 @@ TEST(JobScript, OfAnElasticJobLivesOnWithFewerNodes) {
   const std::string text = JobScript(Split({"--nnodes=1:2", "t.py"}), "ddprun", false, {});
   EXPECT_TRUE(HasLine(text, "#SBATCH --no-kill")) << text;
   EXPECT_TRUE(HasLine(text, "srun --kill-on-bad-exit=0 --no-kill \\")) << text;
-  EXPECT_NE(text.find(" --nnodes=1:2 t.py\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" --requeue=3 --nnodes=1:2 t.py\n"), std::string::npos) << text;
   // A Python script that has no handler is killed by SIGUSR1.
   EXPECT_EQ(text.find("--signal"), std::string::npos) << text;
 }

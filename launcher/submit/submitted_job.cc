@@ -1,4 +1,4 @@
-#include "launcher/submit/batch_job.h"
+#include "launcher/submit/submitted_job.h"
 
 #include <algorithm>
 #include <array>
