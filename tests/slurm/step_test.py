@@ -78,7 +78,8 @@ class StepTest(slurm_test_case.SlurmTest):
         places = result.places()
         self.assertEqual([int(place["GROUP_RANK"]) for place in places], [0, 0, 1, 2, 2])
         self.assertEqual({place["GROUP_WORLD_SIZE"] for place in places}, {"3"})
-        result = self.srun("-N2", "-n4", "-m", "cyclic", "-wnode[1-2]", DDPRUN, self.place)
+        result = self.srun("-N2", "--ntasks-per-node=2", "-m", "cyclic", "-wnode[1-2]", DDPRUN,
+                           self.place)
         self.check_world(result, ["node1", "node1", "node2", "node2"], [2] * 4)
         self.assertEqual([place["LOCAL_RANK"] for place in result.places()], ["0", "1", "0", "1"])
 
