@@ -66,6 +66,10 @@ Status ReadNodes(const Environment& env, SlurmStep& step) {
 
 }  // namespace
 
+int SlurmStep::place() const {
+  return std::accumulate(tasks.begin(), tasks.begin() + static_cast<ptrdiff_t>(node), local_task);
+}
+
 bool IsSlurmStep(const Environment& env) {
   const std::optional<int64_t> step = ParseInt(env.GetOr("SLURM_STEP_ID", ""));
   return step && *step >= 0 && *step < kFirstSpecialStep;

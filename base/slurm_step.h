@@ -20,6 +20,11 @@ struct SlurmStep {
   int local_task = 0;  // among the tasks of this node
 
   int tasks_here() const { return tasks[node]; }
+
+  // The number of this task if they are counted node by node, so that those of a node follow each
+  // other and the first one is on the first node. `task` differs from it if SLURM deals tasks to
+  // nodes in turn (--distribution=cyclic) or as a file says (arbitrary).
+  int place() const;
 };
 
 // Returns whether srun has started this process or one above it. A batch script and the shell of

@@ -91,12 +91,13 @@ def peer_texts():
     socket = "  0: 0100007F:733C 0000000000000000FFFF00000100007F:9C40 01 0:0 0:0 0 0 0 54321 1\n"
     for reader, value in [(0, json.dumps(role)), (0, "[0, 4, 0, 4]"), (1, json.dumps(note)),
                           (2, json.dumps(hello)), (3, json.dumps(status)), (4, "[::1]:29500"),
-                          (4, "node7:29400"), (5, socket)]:
+                          (4, "node7:29400"), (6, socket),
+                          (5, "gpu[01-03,7]-ib,r[1-2]n[08-11], login")]:
         yield bytes([reader]) + value.encode()
     # Deeper and longer than may be, around what each reader expects.
     for reader, value in enumerate([role, note, hello, status]):
         for depth, length in [(60, 0), (255, 0), (0, 255)]:
-            yield bytes([132 + reader, depth, length]) + json.dumps(value | {"more": "@"}).encode()
+            yield bytes([128 + reader, depth, length]) + json.dumps(value | {"more": "@"}).encode()
 
 
 def options():

@@ -1,7 +1,9 @@
 // Texts that other processes write and we read: ranks, failures, the control connection's messages,
-// a store's state, addresses, the kernel's table of sockets. None may do more than be refused.
+// a store's state, addresses, the kernel's table of sockets, SLURM's lists of nodes. None may do
+// more than be refused.
 #include <nlohmann/json.hpp>
 
+#include "base/node_list.h"
 #include "base/untrusted_json.h"
 #include "fuzz/input.h"
 #include "rendezvous/elastic/control_message.h"
@@ -65,6 +67,16 @@ void ReadAddress(std::string_view text) {
   Require(again.has_value() && *again == *endpoint);
 }
 
+// Names written one by one are the same names.
+void ReadNodes(std::string_view text) {
+  const auto names = ParseNodeList(text, "LIST");
+  if (!names.has_value()) return Require(!names.error().what.empty());
+  std::string list;
+  for (const std::string& name : *names) list += name + ",";
+  const auto again = ParseNodeList(list, "LIST");
+  Require(again.has_value() && *again == *names);
+}
+
 }  // namespace
 }  // namespace ddprun::fuzz
 
@@ -76,7 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t depth = grows ? size_t{input.Byte()} * 256 : 0;
   const size_t length = grows ? size_t{input.Byte()} * 64 : 0;
   const std::string text = Grown(std::string(input.Rest()), depth, length);
-  switch (reader % 6) {
+  switch (reader % 8) {
     case 0:
       ReadRanks(text);
       break;
@@ -91,6 +103,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     case 4:
       ReadAddress(text);
+      break;
+    case 5:
+      ReadNodes(text);
       break;
     default:
       (void)ddprun::rendezvous::ParseSocketTable(text);

@@ -33,7 +33,8 @@ struct ClusterPlace {
   std::optional<HostShare> share = {};
   std::string one_agent_a_host = {};  // the words that start one agent a host, for messages
   std::string no_host_hint = {};
-  bool has_gpus = false;  // this agent's own, for its number of workers
+  int gpus = 0;                // this agent's own, for its number of workers; 0 if it is not known
+  std::string more_gpus = {};  // the words before the number of GPUs to ask for, for messages
   std::vector<std::string> notes = {};
 };
 

@@ -42,22 +42,37 @@ Status SettleNodes(const ClusterPlace& place, Options& options) {
 
 Status SettleWorkers(const ClusterPlace& place, Options& options) {
   const bool given = options.given.contains("nproc_per_node");
+  const auto asked = ParseInt(options.nproc_per_node);
   if (!place.share) {
-    if (!given && place.has_gpus) options.nproc_per_node = "gpu";
+    if (!given && place.gpus > 0) options.nproc_per_node = "gpu";
+    // Workers may as well train on CPUs, so this is no error.
+    if (given && place.gpus > 0 && asked.value_or(0) > place.gpus) {
+      options.notes.push_back(CountText(*asked, "worker") + " and " + CountText(place.gpus, "GPU") +
+                              " on this node; for one each: " + place.more_gpus +
+                              std::to_string(*asked));
+    }
     return {};
   }
-  const auto asked = ParseInt(options.nproc_per_node);
+  if (options.rdzv.rules.elastic()) {
+    // Nobody would know which of a host's workers take part.
+    return DoesNotFit("nnodes",
+                      place.started_by + " has started " +
+                          CountText(place.share->workers, "agent") +
+                          " on this node, and an elastic job needs one agent a node.",
+                      place.one_agent_a_host + " ddprun --nnodes=MIN:MAX --nproc_per_node=" +
+                          std::to_string(place.share->workers) + " ...");
+  }
   const HostShare& share = *place.share;
   if (given && asked != 1 && asked != share.workers) {
-    const std::string tasks = std::to_string(share.workers);
+    const std::string tasks = CountText(share.workers, "task");
     return DoesNotFit("nproc_per_node",
                       place.started_by + " has " + tasks +
-                          " tasks on this node, each of which is "
-                          "an agent with one worker,\nand --nproc_per_node is " +
+                          " on this node, each of which is an agent with one worker,\n"
+                          "and --nproc_per_node is " +
                           options.nproc_per_node + ".",
                       "One agent a node: " + place.one_agent_a_host +
                           " ddprun --nproc_per_node=" + options.nproc_per_node +
-                          " ...\nOr leave --nproc_per_node out for " + tasks + " workers a node.");
+                          " ...\nOr leave --nproc_per_node out for one worker a task.");
   }
   options.nproc_per_node = "1";
   options.host_share = share;
@@ -108,9 +123,9 @@ Status CompleteOptions(const Environment& env, Options& options) {
   if (!place) return {};
   for (std::string& note : place->notes) options.notes.push_back(std::move(note));
   if (place->agents == kAsManyAsGiven) place->agents = options.rdzv.rules.max_nodes;
-  if (place->agents == 1) return {};
-  DDPRUN_TRY(SettleNodes(*place, options));
+  if (place->agents > 1) DDPRUN_TRY(SettleNodes(*place, options));
   DDPRUN_TRY(SettleWorkers(*place, options));
+  if (place->agents == 1) return {};
   if (!options.given.contains("node_rank")) options.rdzv.node_rank = place->agent;
   if (!options.given.contains("rdzv_id")) options.rdzv.run_id = place->run_id;
   if (!SaysWhereToMeet(options)) DDPRUN_TRY(SettleEndpoint(*place, env, options));

@@ -15,10 +15,11 @@ namespace {
 
 constexpr int kMaxTasks = 1 << 16;
 
-// Returns nullopt if the agent shares its host with no other. With --gpus-per-task each task sees
-// one GPU, which its worker has to itself like a host of its own.
+// Returns nullopt if no agent of the step shares its host with another: hosts are then counted like
+// agents. With --gpus-per-task each task sees one GPU, which its worker has to itself like a host
+// of its own.
 std::optional<HostShare> ShareOf(const SlurmStep& step, const Environment& env) {
-  if (step.tasks_here() == 1) return std::nullopt;
+  if (static_cast<size_t>(step.num_tasks) == step.nodes.size()) return std::nullopt;
   const int node = static_cast<int>(step.node);
   HostShare share{.first_local_rank = step.local_task,
                   .workers = step.tasks_here(),
@@ -34,7 +35,7 @@ std::optional<HostShare> ShareOf(const SlurmStep& step, const Environment& env) 
   if (env.GetOr("SLURM_GPUS_PER_TASK", "") != "1") return share;
   share.first_local_rank = 0;
   share.workers = 1;
-  share.host = step.task;
+  share.host = step.place();
   share.hosts = step.num_tasks;
   return share;
 }
@@ -69,13 +70,15 @@ Result<std::optional<ClusterPlace>> FindSlurmPlace(const Environment& env) {
   const std::string id = env.GetOr("SLURM_CLUSTER_NAME", "slurm") + "." + step.name;
   ClusterPlace place{.started_by = "SLURM step " + MakePrintable(step.name),
                      .agents = step.num_tasks,
-                     .agent = step.task,
+                     .agent = step.place(),
                      .endpoint = {step.nodes.front(), PortOf(id)},
                      .other_ports = PortsAfter(id),
                      .run_id = "slurm." + id + "." + env.GetOr("SLURM_RESTART_COUNT", "0"),
                      .share = ShareOf(step, env),
-                     .one_agent_a_host = "srun --ntasks-per-node=1"};
-  place.has_gpus = env.GetOr("SLURM_GPUS_ON_NODE", "0") != "0" && !place.share;
+                     .one_agent_a_host = "srun --ntasks-per-node=1",
+                     .more_gpus = "#SBATCH --gpus-per-node="};
+  const auto gpus = ParseInt(env.GetOr("SLURM_GPUS_ON_NODE", "0")).value_or(0);
+  if (!place.share) place.gpus = static_cast<int>(std::clamp<int64_t>(gpus, 0, INT32_MAX));
   if (std::string note = CoresNote(env); !note.empty()) place.notes.push_back(std::move(note));
   if (place.share && step.tasks_here() > 1 && place.share->workers == 1) {
     place.notes.emplace_back(

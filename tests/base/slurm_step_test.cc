@@ -42,6 +42,8 @@ TEST(SlurmStep, FindsTheNodeByItsNameAndNotByItsNumber) {
   const auto step = ReadSlurmStep(env, 100);
   ASSERT_TRUE(step.has_value());
   EXPECT_EQ(step->node, 2u);
+  EXPECT_EQ(step->task, 1);
+  EXPECT_EQ(step->place(), 3);
   EXPECT_EQ(step->tasks_here(), 1);
 }
 

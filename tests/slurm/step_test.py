@@ -69,6 +69,20 @@ class StepTest(slurm_test_case.SlurmTest):
         result = self.srun("-N2", "-n3", "-wnode[1-2]", DDPRUN, self.place)
         self.check_world(result, ["node1", "node1", "node2"], [2, 2, 1])
 
+    def test_tasks_may_be_dealt_to_the_nodes_in_any_order(self):
+        # SLURM's first task is not on the first node, or neighbours are on different nodes.
+        file = self.write("hosts", "node2\nnode1\nnode2\ngpu-a03\ngpu-a03\n")
+        result = self.srun("-n5", "-m", "arbitrary", DDPRUN, self.place,
+                           env={"SLURM_HOSTFILE": file})
+        self.check_world(result, ["gpu-a03", "gpu-a03", "node1", "node2", "node2"], [2, 2, 1, 2, 2])
+        places = result.places()
+        self.assertEqual([int(place["GROUP_RANK"]) for place in places], [0, 0, 1, 2, 2])
+        self.assertEqual({place["GROUP_WORLD_SIZE"] for place in places}, {"3"})
+        result = self.srun("-N2", "--ntasks-per-node=2", "-m", "cyclic", "-wnode[1-2]", DDPRUN,
+                           self.place)
+        self.check_world(result, ["node1", "node1", "node2", "node2"], [2] * 4)
+        self.assertEqual([place["LOCAL_RANK"] for place in result.places()], ["0", "1", "0", "1"])
+
     def test_more_workers_than_tasks_are_refused_with_the_line_to_write(self):
         result = self.srun("-N1", "-n2", DDPRUN, "--nproc_per_node=4", self.place)
         self.assertEqual(result.code, 2, result.out)

@@ -53,7 +53,10 @@ Result<UniqueFd> ExchangeMemory(const Environment& environment,
 }  // namespace
 
 std::string StoreKey(const Environment& environment, const std::string& name) {
-  return "ddprun/" + environment.GetOr("TORCHELASTIC_RUN_ID", "none") + "/" +
+  // Steps of srun without an agent may share a store.
+  const std::string step =
+      environment.GetOr("SLURM_JOB_ID", "none") + "." + environment.GetOr("SLURM_STEP_ID", "");
+  return "ddprun/" + environment.GetOr("TORCHELASTIC_RUN_ID", step) + "/" +
          environment.GetOr("TORCHELASTIC_RESTART_COUNT", "0") + "/" + name;
 }
 

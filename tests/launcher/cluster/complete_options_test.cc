@@ -142,6 +142,24 @@ TEST(CompleteOptions, MakesOneJobOfAsManyPodsAsNnodesSays) {
   EXPECT_FALSE(Complete({"--nnodes=2"}, nameless).has_value());
 }
 
+TEST(CompleteOptions, StartsAWorkerForEachGpuOfTheStep) {
+  Environment env = SecondNode();
+  env.Set("SLURM_GPUS_ON_NODE", "2");
+  EXPECT_EQ(Completed({}, env).nproc_per_node, "gpu");
+  EXPECT_EQ(Completed({"--nproc_per_node=2"}, env).nproc_per_node, "2");
+  EXPECT_THAT(Completed({"--nproc_per_node=2"}, env).notes, testing::IsEmpty());
+  EXPECT_THAT(Completed({"--nproc_per_node=4"}, env).notes,
+              testing::ElementsAre("4 workers and 2 GPUs on this node; for one each: "
+                                   "#SBATCH --gpus-per-node=4"));
+  // A step of one node, too.
+  env.Set("SLURM_STEP_NODELIST", "a2");
+  env.Set("SLURM_STEP_TASKS_PER_NODE", "1");
+  env.Set("SLURM_STEP_NUM_TASKS", "1");
+  env.Set("SLURM_PROCID", "0");
+  EXPECT_EQ(Completed({}, env).nproc_per_node, "gpu");
+  EXPECT_EQ(Completed({}, env).rdzv.rules.max_nodes, 1);
+}
+
 TEST(CompleteOptions, RefusesFlagsThatDoNotFit) {
   const auto nodes = Complete({"--nnodes=3"});
   ASSERT_FALSE(nodes.has_value());
@@ -153,6 +171,9 @@ TEST(CompleteOptions, RefusesFlagsThatDoNotFit) {
   env.Set("SLURM_PROCID", "3");
   env.Set("SLURM_LOCALID", "1");
   EXPECT_FALSE(Complete({"--nproc_per_node=4"}, env).has_value());
+  const auto elastic = Complete({"--nnodes=2:4"}, env);
+  ASSERT_FALSE(elastic.has_value());
+  EXPECT_THAT(elastic.error().hint, HasSubstr("srun --ntasks-per-node=1 ddprun --nnodes"));
   const Options share = Completed({"--nproc_per_node=2"}, env);
   EXPECT_EQ(share.nproc_per_node, "1");
   ASSERT_TRUE(share.host_share.has_value());
