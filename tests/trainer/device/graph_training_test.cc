@@ -215,6 +215,28 @@ TEST(DeviceGraphTrainer, QueuesStepsThatCannotBeRecorded) {
                                              HasSubstr("a value to the host"))));
 }
 
+// Other steps than those of GraphJob() have learning rates that float32 rounds.
+TEST(DeviceGraphTrainer, QueuesStepsWithThePrecisionOfRecordedOnes) {
+  for (const OptimizerType type : {OptimizerType::kAdamW, OptimizerType::kSgd}) {
+    Job job = GraphJob("mlp");
+    job.config.optimizer.type = type;
+    job.config.optimizer.learning_rate = 0.01;
+    const Trained replayed = TrainOn(kDeviceType, 1, job);
+    EXPECT_EQ(TakeReplays(), kReplayed);
+    Mesh mesh;
+    mesh.device = simulated::DeviceAt();
+    mesh.make_graph = simulated::MakeGraph;
+    int calls = 0;
+    const Trained queued = Train(job, mesh, [&](Trainer& trainer) {
+      trainer.model().parameters()[0].register_hook([&](const at::Tensor& gradient) {
+        if (++calls == 4) gradient.sum().item<float>();
+      });
+    });
+    EXPECT_EQ(TakeReplays(), 0);
+    ExpectSameBits(queued, replayed);
+  }
+}
+
 // In its backward, or so that only the end of the capture tells.
 TEST(DeviceGraphTrainer, QueuesStepsThatOneRankCannotRecord) {
   Job job = GraphJob("gpt");
