@@ -88,6 +88,14 @@ TEST(DeviceModel, MultipliesScoresWithAlignedRows) {
   EXPECT_EQ(products.aligned, 3);
 }
 
+TEST(DeviceModel, AddsABiasInTheKernelOfItsProduct) {
+  const auto options = at::device(DeviceAt()).dtype(at::kFloat);
+  const PrecisionScope precision(Precision::kBf16);
+  simulated::TakeProducts();
+  LinearLayer(at::ones({6, 16}, options), at::ones({8, 16}, options), at::ones({8}, options));
+  EXPECT_EQ(simulated::TakeProducts().with_vector, 1);
+}
+
 TEST(DeviceModel, RefusesATargetOutOfRangeWithTheTextOfTheCpu) {
   for (const char* type : {"bert", "gpt", "llama", "mlp"}) {
     const auto text = [&](c10::Device device) {

@@ -30,6 +30,7 @@ void NoteProduct(const std::string& operation, const std::vector<at::Tensor>& ma
   }
   if (text == operation) return;
   const std::lock_guard lock(mutex);
+  if (matrices.front().defined() && matrices.front().dim() == 1) ++found.with_vector;
   aligned ? void(++found.aligned) : found.unaligned.push_back(text);
 }
 
