@@ -183,7 +183,7 @@ Result Compute(const at::Tensor& hidden,
   const int64_t row_bytes = classes * static_cast<int64_t>(rows.element_size());
   const int64_t bytes = IsForHostKernels(targets) ? kPieceBytes : kDevicePieceBytes;
   const int64_t piece = std::clamp<int64_t>(bytes / row_bytes, 1, rows.size(0));
-  at::Tensor buffer = at::empty({piece, classes}, rows.options());
+  const at::Tensor buffer = MatrixFor(rows, piece, classes);
   for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
     const int64_t length = std::min(piece, rows.size(0) - begin);
     const at::Tensor part = rows.narrow(0, begin, length);

@@ -41,6 +41,12 @@ void UseDevice(c10::Device device) {
   if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).setDevice(device);
 }
 
+void WaitForDevice(c10::Device device) {
+  if (device.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl streams(device.type());
+  streams.synchronizeStream(streams.getStream(device));
+}
+
 at::Generator HostGenerator() {
   return own_generator.defined() ? own_generator : at::detail::getDefaultCPUGenerator();
 }

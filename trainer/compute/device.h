@@ -30,6 +30,10 @@ class DeviceOperatorsOnly {
 // Makes `device` the current device of this thread.
 void UseDevice(c10::Device device);
 
+// Waits until `device` has finished all work on this thread's current stream. Throws the device's
+// errors.
+void WaitForDevice(c10::Device device);
+
 // Returns this thread's generator for draws on the host: torch's default generator, which threads
 // share, or after UseOwnHostGenerator() one of its own.
 at::Generator HostGenerator();

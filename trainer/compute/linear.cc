@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "trainer/compute/device.h"
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/operations.h"
 #include "trainer/compute/precision.h"
@@ -44,8 +45,12 @@ class LinearFunction : public torch::autograd::Function<LinearFunction> {
     const at::Tensor stored = weight.to(type);
     const at::Tensor factor = weight_is_out_in ? stored.t() : stored;  // [in, out]
     at::Tensor out = at::empty({rows.size(0), factor.size(1)}, rows.options());
-    if (bias) out.copy_(bias->expand_as(out));
-    Multiply(rows, factor, out, /*accumulate=*/bias.has_value());
+    if (bias && !IsForHostKernels(rows)) {
+      at::addmm_out(out, bias->to(type), rows, factor);  // cuBLAS adds a vector to the products
+    } else {
+      if (bias) out.copy_(bias->expand_as(out));
+      Multiply(rows, factor, out, /*accumulate=*/bias.has_value());
+    }
     // The parameter itself is saved as a variable, so that autograd notices a change.
     context->save_for_backward({rows, stored.is_same(weight) ? weight : at::Tensor()});
     if (!stored.is_same(weight)) context->saved_data["copy"] = stored;

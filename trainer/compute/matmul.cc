@@ -9,6 +9,7 @@
 #include <atomic>
 
 #include "base/check.h"
+#include "trainer/compute/device.h"
 
 // result = beta result + alpha mat1 mat2. libtorch_cpu 2.11 exports it without a header. It is
 // weak, so that a LibTorch without it is only slower. With the default setting of fp32 precision it
@@ -68,6 +69,13 @@ MatmulEngine EngineFor(at::ScalarType type, at::Device device, int64_t size) {
 void Multiply(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, bool accumulate) {
   const int64_t size = a.size(0) * a.size(1) * b.size(1);
   MultiplyBy(EngineFor(a.scalar_type(), a.device(), size), a, b, out, accumulate);
+}
+
+at::Tensor MatrixFor(const at::Tensor& factor, int64_t rows, int64_t columns) {
+  constexpr int64_t kNumbers = 64;
+  if (IsForHostKernels(factor)) return at::empty({rows, columns}, factor.options());
+  const int64_t width = (columns + kNumbers - 1) / kNumbers * kNumbers;
+  return at::empty({rows, width}, factor.options()).narrow(1, 0, columns);
 }
 
 void MultiplyBy(MatmulEngine engine,

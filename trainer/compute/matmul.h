@@ -23,9 +23,15 @@ MatmulEngine CurrentMatmulEngine();
 // Returns the engine for factors of this type and device, with `size` = M K N.
 MatmulEngine EngineFor(at::ScalarType type, at::Device device, int64_t size);
 
-// out = a b, or out += a b: a [M, K], b [K, N] and out [M, N] have one dtype, out is contiguous.
+// out = a b, or out += a b: a [M, K], b [K, N] and out [M, N] have one dtype, out is contiguous or
+// made by MatrixFor().
 // Small float32 products and other dtypes use LibTorch's default. Records no graph. Any thread.
 void Multiply(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, bool accumulate = false);
+
+// Returns memory for a result [rows, columns] of Multiply() with numbers like those of `factor`. On
+// a device each row begins at a multiple of 64 numbers: tensor cores need 16 bytes, and products
+// with rows of an odd size would take several times as long.
+at::Tensor MatrixFor(const at::Tensor& factor, int64_t rows, int64_t columns);
 
 // Multiply() with the given engine for any size.
 void MultiplyBy(MatmulEngine engine,

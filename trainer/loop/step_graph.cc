@@ -62,8 +62,8 @@ StepGraph::StepGraph(int64_t classes, const Mesh& mesh, const Log& log)
     : classes_(classes),
       mesh_(mesh),
       log_(log),
-      stream_(
-          c10::impl::VirtualGuardImpl(mesh.device.type()).getStreamFromGlobalPool(mesh.device)) {}
+      stream_(c10::impl::VirtualGuardImpl(mesh.device.type()).getStreamFromGlobalPool(mesh.device)),
+      learning_rate_(at::empty({}, at::dtype(at::kDouble).device(mesh.device))) {}
 
 bool StepGraph::Same(const Form& a, const Form& b) {
   const auto of_a = a.batch.Tensors(), of_b = b.batch.Tensors();
@@ -98,6 +98,12 @@ bool StepGraph::Takes(const Batch& batch, double total_predictions, int64_t step
   return false;
 }
 
+DeviceScalar StepGraph::RateOf(const DeviceScalar& rate) {
+  const at::Tensor pinned = at::scalar_tensor(static_cast<double>(rate), at::kDouble).pin_memory();
+  learning_rate_.copy_(pinned, /*non_blocking=*/true);
+  return DeviceScalar(learning_rate_);
+}
+
 std::optional<StepGraph::Results> StepGraph::Launch(const Batch& batch,
                                                     double learning_rate,
                                                     const Step& step) {
@@ -106,7 +112,6 @@ std::optional<StepGraph::Results> StepGraph::Launch(const Batch& batch,
     for (at::Tensor* tensor : form_->batch.Tensors()) {
       if (tensor->defined()) *tensor = at::empty_like(*tensor);
     }
-    learning_rate_ = at::empty({}, batch.inputs.options().dtype(at::kDouble));
     const bool recorded = Record(step);
     if (!AllRanks(mesh_, recorded)) {
       if (recorded) LogOnRankZero("not used: a step cannot be recorded on another rank");
@@ -121,8 +126,7 @@ std::optional<StepGraph::Results> StepGraph::Launch(const Batch& batch,
   for (size_t i = 0; i < from.size(); ++i) {
     if (from[i]->defined()) to[i]->copy_(*from[i]);
   }
-  learning_rate_.copy_(at::scalar_tensor(learning_rate, at::kDouble).pin_memory(),
-                       /*non_blocking=*/true);
+  RateOf(learning_rate);
   graph_->Replay();
   // The next replay may overwrite results_ before a report reads it.
   const at::Tensor results = results_.clone();

@@ -40,6 +40,10 @@ class StepGraph {
   // A collective. Returns whether all ranks may Launch() this step. If not, queue it as usual.
   // `total_predictions` is the sum over all ranks.
   bool Takes(const Batch& batch, double total_predictions, int64_t step);
+  // Copies the learning rate to the memory where recorded steps read it. Queued steps use it, too:
+  // the optimizer's kernels for such rates run before a step is recorded, and all steps have the
+  // same precision.
+  DeviceScalar RateOf(const DeviceScalar& rate);
   // A collective. Returns nullopt if recording failed: queue this and all later steps as usual.
   std::optional<Results> Launch(const Batch& batch, double learning_rate, const Step& step);
 
@@ -62,8 +66,8 @@ class StepGraph {
   bool given_up_ = false;
   bool logged_other_form_ = false;
   std::vector<at::Tensor> host_copies_;
-  at::Tensor learning_rate_;  // float64
-  at::Tensor results_;        // float64: loss, norm
+  const at::Tensor learning_rate_;  // float64
+  at::Tensor results_;              // float64: loss, norm
   // The graph is the last member, because it must be destroyed before the tensors that it uses.
   std::unique_ptr<DeviceGraph> graph_;
 };

@@ -208,8 +208,9 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
                                    scaler_ ? scaler_->scale() : 1);
     return forward();
   };
+  const DeviceScalar rate = result.report.learning_rate;
   run_.strategy->ForwardBackward({.step = step.number,
-                                  .learning_rate = result.report.learning_rate,
+                                  .learning_rate = graph_ ? graph_->RateOf(rate) : rate,
                                   .micro_batches = micro_batches,
                                   .loss = loss,
                                   .part = stage});
@@ -229,7 +230,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
     result.grad_norm = run_.strategy->GradientNorm();
   }
   result.report.exposed_comm_seconds =
-      run_.mesh.tensor.size > 1 ? -1 : run_.strategy->exposed_seconds();
+      HostWaitsForRanks(run_.mesh) ? run_.strategy->exposed_seconds() : -1;
   result.pipeline_wait_seconds = run_.strategy->pipeline_wait_seconds();
   return result;
 }

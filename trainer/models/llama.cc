@@ -139,7 +139,8 @@ class Llama final : public CausalModel {
     const at::NoGradGuard no_grad;
     const at::Tensor positions =
         at::arange(start, start + length, at::device(device).dtype(at::kLong)).to(at::kFloat);
-    const at::Tensor angles = at::outer(positions, ToDevice(frequencies_, device));
+    if (frequencies_.device() != device) frequencies_ = ToDevice(frequencies_.cpu(), device);
+    const at::Tensor angles = at::outer(positions, frequencies_);
     const at::Tensor both = at::cat({angles, angles}, -1);
     const at::ScalarType type = norm_.scalar_type();
     return {at::cos(both).to(type), at::sin(both).to(type)};
@@ -198,7 +199,8 @@ class Llama final : public CausalModel {
   const LlamaOptions options_;
   const int64_t heads_;  // H and K, of this rank
   const int64_t groups_;
-  at::Tensor frequencies_;  // float32 [D / 2], on the host
+  // float32 [D / 2], on the device of the last batch: a recorded step copies nothing from the host.
+  mutable at::Tensor frequencies_;
   WordVectors embedding_;
   std::vector<LlamaBlock> blocks_;
   at::Tensor norm_;  // [C]

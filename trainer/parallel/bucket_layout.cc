@@ -6,22 +6,23 @@
 #include <numeric>
 #include <utility>
 
+#include "trainer/compute/device.h"
+
 namespace ddprun::trainer {
 
-BucketLayout::BucketLayout(size_t parameters,
-                           const ReducerOptions& options,
-                           c10::intrusive_ptr<c10d::Backend> control)
+BucketLayout::BucketLayout(size_t parameters, const ReducerOptions& options, const Mesh& mesh)
     : limits_(options.limits),
       tunes_(options.tune_limits),
       keeps_order_(options.keep_order),
-      control_(std::move(control)),
+      control_(mesh.control),
+      device_(mesh.device),
       order_(parameters) {
   std::iota(order_.rbegin(), order_.rend(), size_t{0});
 }
 
 void BucketLayout::BeginBackward(bool synchronize) {
   if (state_ == State::kRecording) arrival_order_.clear();
-  if (synchronize) begun_at_ = std::chrono::steady_clock::now();
+  if (synchronize) begun_at_ = Now();
 }
 
 void BucketLayout::NoteGradient(size_t parameter) {
@@ -33,7 +34,12 @@ void BucketLayout::EndBackward() {
 }
 
 void BucketLayout::EndAverages() {
-  seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_at_).count();
+  seconds_ = std::chrono::duration<double>(Now() - begun_at_).count();
+}
+
+std::chrono::steady_clock::time_point BucketLayout::Now() const {
+  if (search_ && tuning() == nullptr) WaitForDevice(device_);
+  return std::chrono::steady_clock::now();
 }
 
 bool BucketLayout::Update(const GradientBuckets& buckets) {

@@ -8,6 +8,7 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <ddprun/mesh.h>
 #include "trainer/parallel/bucket_search.h"
 #include "trainer/parallel/gradient_buckets.h"
 #include "trainer/parallel/reducer_options.h"
@@ -19,10 +20,7 @@ namespace ddprun::trainer {
 // are searched for, if this is wanted. Equal on all ranks. One thread at a time.
 class BucketLayout {
  public:
-  // `control` is the group of all ranks for host tensors.
-  BucketLayout(size_t parameters,
-               const ReducerOptions& options,
-               c10::intrusive_ptr<c10d::Backend> control);
+  BucketLayout(size_t parameters, const ReducerOptions& options, const Mesh& mesh);
 
   // Return what GradientBuckets::Plan() takes.
   const std::vector<size_t>& order() const { return order_; }
@@ -50,11 +48,14 @@ class BucketLayout {
 
   std::vector<size_t> OrderOf(int rank, const std::vector<size_t>& own) const;
   void Settle(const GradientBuckets& buckets);
+  // Waits for the device first, if the time is for the search: what it computes counts.
+  std::chrono::steady_clock::time_point Now() const;
 
   const BucketLimits limits_;
   const bool tunes_;
   const bool keeps_order_;
-  const c10::intrusive_ptr<c10d::Backend> control_;
+  const c10::intrusive_ptr<c10d::Backend> control_;  // of all ranks, for host tensors
+  const c10::Device device_;
   State state_ = State::kRecording;
   std::vector<size_t> order_;
   std::vector<size_t> arrival_order_;   // of the first synchronised backward

@@ -38,6 +38,10 @@ bool AllRanks(const Mesh& mesh, bool own) {
   return all.item<int>() == 1;
 }
 
+bool HostWaitsForRanks(const Mesh& mesh) {
+  return mesh.tensor.size == 1 && (mesh.device.is_cpu() || mesh.data.group == mesh.data.host);
+}
+
 DeviceScalar NormOverModel(const DeviceScalar& squares, const Mesh& mesh) {
   const at::Tensor& on_device = squares.on_device();
   const at::Tensor sum = on_device.defined() ? on_device.clone()

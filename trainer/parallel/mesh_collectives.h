@@ -33,6 +33,10 @@ void AllReduceOnHost(c10d::Backend* control,
 // Returns whether `own` is true on all ranks. A collective of the control group.
 bool AllRanks(const Mesh& mesh, bool own);
 
+// Returns whether the host waits for what ranks send each other in a step. If not, its clock does
+// not show how long a device waits.
+bool HostWaitsForRanks(const Mesh& mesh);
+
 // Returns the 2-norm of the gradients of a model that the ranks of the tensor and pipeline axes
 // divide. A collective of both axes. `squares`: the sum of squares that this rank counts; if
 // several ranks have equal gradients, only one counts them.

@@ -19,7 +19,7 @@ Reducer::Reducer(std::vector<NamedParameter> parameters, const Mesh& mesh, const
       host_(dynamic_cast<const HostProcessGroup*>(mesh_.data.group.get())),
       buckets_(std::move(parameters), mesh_.data.group),
       readiness_(buckets_.parameters().size(), options.static_graph),
-      layout_(buckets_.parameters().size(), options, mesh_.control),
+      layout_(buckets_.parameters().size(), options, mesh_),
       flights_(mesh_.data.group, options.comm_hook, [this] { return Where(); }) {
   if (options_.update_in_backward && options_.WaitsInStep()) {
     throw Failure(Error{.code = Code::kUsage,

@@ -118,7 +118,7 @@ Found Compute(const at::Tensor& hidden,
   // All ranks use equal pieces.
   const int64_t row_bytes = options.largest_part * static_cast<int64_t>(rows.element_size());
   const int64_t piece = std::clamp<int64_t>(kScoreBytes / row_bytes, 1, rows.size(0));
-  at::Tensor buffer = at::empty({piece, factor.size(0)}, rows.options());
+  const at::Tensor buffer = MatrixFor(rows, piece, factor.size(0));
   for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
     const int64_t length = std::min(piece, rows.size(0) - begin);
     const at::Tensor part = rows.narrow(0, begin, length);

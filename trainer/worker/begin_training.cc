@@ -102,7 +102,7 @@ std::string BuildAndTune(const Job& job,
                          const Environment& environment,
                          Trainer& trainer,
                          bool joins) {
-  SetUpDevices(job.config.training);
+  SetUpDevices(job.config.training, std::holds_alternative<BertOptions>(job.model));
   trainer.Build(joins);
   if (!trainer.mesh().device.is_cpu()) return "";
   return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);

@@ -37,10 +37,13 @@ std::string Bf16Line() {
 
 }  // namespace
 
-void SetUpDevices(const TrainingConfig& training) {
+void SetUpDevices(const TrainingConfig& training, bool lengths_change) {
   // cuDNN uses TF32 by default.
   at::globalContext().setAllowTF32CuDNN(training.tf32);
   at::globalContext().setAllowTF32CuBLAS(training.tf32);
+  // cuDNN's attention, LibTorch's first choice on an H100, makes a plan for each new shape on the
+  // host.
+  at::globalContext().setSDPUseCuDNN(!lengths_change);
 }
 
 std::string SetUpCompute(const TrainingConfig& training,

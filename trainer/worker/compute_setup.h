@@ -9,9 +9,10 @@
 
 namespace ddprun::trainer {
 
-// Lets GPUs compute float32 in TF32 if training.tf32 is true, and forbids it if not. Sets it for
-// the process; call it before training.
-void SetUpDevices(const TrainingConfig& training);
+// Lets GPUs compute float32 in TF32 if training.tf32 is true, and forbids it if not. With
+// `lengths_change`, batches have texts of other lengths than the ones before, and attention is not
+// cuDNN's. Sets it for the process; call it before training.
+void SetUpDevices(const TrainingConfig& training, bool lengths_change);
 
 // Chooses the matrix engine of the process as training.matmul_engine says. With "auto", a model of
 // few parameters keeps LibTorch's default, without a measurement. Returns a line for the user, or

@@ -30,6 +30,18 @@ constexpr std::array<std::array<const char*, 2>, 3> kGroupSettings = {
      {"TORCH_NCCL_DUMP_ON_TIMEOUT", "0"},
      {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "1000"}}};
 
+// The devices that the user named for ddprun are those of NCCL, unless the user's own variables say
+// otherwise. NCCL takes names after "=" as whole names, others as beginnings of names.
+void NameNetworkDevices(const Environment& environment) {
+  std::string interfaces, adapters;
+  for (const std::string& name : NetworkDevices(environment, /*master=*/"", /*towards_store=*/"")) {
+    std::string& list = name.find(':') == std::string::npos ? interfaces : adapters;
+    list += (list.empty() ? "=" : ",") + name;
+  }
+  if (!interfaces.empty()) ::setenv("NCCL_SOCKET_IFNAME", interfaces.c_str(), /*overwrite=*/0);
+  if (!adapters.empty()) ::setenv("NCCL_IB_HCA", adapters.c_str(), /*overwrite=*/0);
+}
+
 void Place(Mesh& mesh, c10::Device device, const DeviceChoice& choice) {
   mesh.device = device;
   mesh.make_graph = device.is_cuda() ? choice.module->make_graph : nullptr;
@@ -88,6 +100,7 @@ std::string PutOnDevices(const std::string& device,
   }
   Place(mesh, *own, choice);
   for (const auto& [name, value] : kGroupSettings) ::setenv(name, value, /*overwrite=*/0);
+  NameNetworkDevices(environment);
   // All ranks make their groups in the same order, so their counters agree.
   static std::atomic<int> generations = 0;
   const std::string prefix = StoreKey(environment, "nccl/" + std::to_string(generations++) + "/");

@@ -1,5 +1,6 @@
 #include "trainer/cuda/cuda_module.h"
 
+#include <ATen/Context.h>
 #include <gmock/gmock.h>
 
 #include <array>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/failure.h"
+#include "trainer/worker/compute_setup.h"
 #include "trainer/worker/device_mesh.h"
 
 namespace ddprun::trainer {
@@ -141,6 +143,48 @@ TEST(CudaModule, LeavesItToTheTrainerToTellWhatADeviceDidWrong) {
   ::setenv("TORCH_NCCL_DUMP_ON_TIMEOUT", "1", 1);
   EXPECT_THAT(settings(), ElementsAre("0", "1", "1000")) << "what users set stays";
   for (const char* name : FakeGroup::kSettings) ::unsetenv(name);
+}
+
+TEST(CudaModule, NamesTheUsersNetworkDevicesToNccl) {
+  devices_seen = 1;
+  // Returns the two variables after groups were made with DDPRUN_NET_INTERFACE.
+  const auto named = [](const std::string& wanted, const char* own_interface = nullptr) {
+    ::unsetenv("NCCL_SOCKET_IFNAME");
+    ::unsetenv("NCCL_IB_HCA");
+    if (own_interface != nullptr) ::setenv("NCCL_SOCKET_IFNAME", own_interface, 1);
+    Mesh mesh = MeshOfOne();
+    const Environment environment({{"DDPRUN_NET_INTERFACE", wanted}});
+    PutOnDevices("cuda", {.module = &kFake, .required = true}, {}, environment,
+                 std::chrono::seconds(5), mesh);
+    const Environment after = Environment::OfProcess();
+    return after.GetOr("NCCL_SOCKET_IFNAME", "none") + " " + after.GetOr("NCCL_IB_HCA", "none");
+  };
+  EXPECT_EQ(named(""), "none none");
+  EXPECT_EQ(named("eth1"), "=eth1 none");
+  EXPECT_EQ(named("eth1,mlx5_0:1,ib0,mlx5_2:1"), "=eth1,ib0 =mlx5_0:1,mlx5_2:1");
+  EXPECT_EQ(named("eth1", "^docker0"), "^docker0 none") << "what users set stays";
+  ::unsetenv("NCCL_SOCKET_IFNAME");
+}
+
+TEST(CudaModule, TakesAnotherAttentionThanCudnnsForTextsOfManyLengths) {
+  at::Context& context = at::globalContext();
+  EXPECT_TRUE(context.userEnabledCuDNNSDP()) << "LibTorch's default";
+  SetUpDevices({}, /*lengths_change=*/true);
+  EXPECT_FALSE(context.userEnabledCuDNNSDP());
+  EXPECT_TRUE(context.userEnabledMemEfficientSDP()) << "takes masks";
+  EXPECT_TRUE(context.userEnabledFlashSDP());
+  SetUpDevices({}, /*lengths_change=*/false);
+  EXPECT_TRUE(context.userEnabledCuDNNSDP());
+}
+
+// Code that uses the results of these collectives without a check of it relies on the defaults.
+TEST(CudaModule, GetsWorkFromCollectivesThatAreAsynchronousByDefault) {
+  EXPECT_TRUE(c10d::BroadcastOptions().asyncOp);
+  EXPECT_TRUE(c10d::AllreduceOptions().asyncOp);
+  EXPECT_TRUE(c10d::AllgatherOptions().asyncOp);
+  EXPECT_TRUE(c10d::ReduceScatterOptions().asyncOp);
+  EXPECT_TRUE(c10d::AllToAllOptions().asyncOp);
+  EXPECT_TRUE(c10d::BarrierOptions().asyncOp);
 }
 
 TEST(CudaModule, KeepsTheCpuWhereNotEveryRankHasAGpu) {

@@ -12,6 +12,7 @@
 
 #include "tests/trainer/device/generator.h"
 #include "tests/trainer/device/host_sync.h"
+#include "tests/trainer/device/products.h"
 #include "tests/trainer/device/shapes.h"
 #include "tests/trainer/device/tensors.h"
 
@@ -128,6 +129,7 @@ class Call {
 
   void Run() {
     const c10::DeviceGuard guard(device_);
+    NoteProduct(schema_.name(), Flat(arguments_));
     const auto& returns = schema_.returns();
     const auto aliases = [](const c10::Argument& one) { return one.alias_info() != nullptr; };
     if (!std::ranges::all_of(returns, aliases)) {

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <optional>
+
 #include "tests/trainer/checkpoint/checkpoint_fixture.h"
 #include "tests/trainer/device/train_on.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
@@ -213,6 +216,63 @@ TEST(DeviceGraphTrainer, QueuesStepsThatCannotBeRecorded) {
   EXPECT_EQ(TakeReplays(), 0);
   EXPECT_THAT(found.lines, ElementsAre(AllOf(HasSubstr("not used: a step cannot be recorded"),
                                              HasSubstr("a value to the host"))));
+}
+
+// Other steps than those of GraphJob() have learning rates that float32 rounds.
+TEST(DeviceGraphTrainer, QueuesStepsWithThePrecisionOfRecordedOnes) {
+  for (const OptimizerType type : {OptimizerType::kAdamW, OptimizerType::kSgd}) {
+    Job job = GraphJob("mlp");
+    job.config.optimizer.type = type;
+    job.config.optimizer.learning_rate = 0.01;
+    const Trained replayed = TrainOn(kDeviceType, 1, job);
+    EXPECT_EQ(TakeReplays(), kReplayed);
+    Mesh mesh;
+    mesh.device = simulated::DeviceAt();
+    mesh.make_graph = simulated::MakeGraph;
+    int calls = 0;
+    const Trained queued = Train(job, mesh, [&](Trainer& trainer) {
+      trainer.model().parameters()[0].register_hook([&](const at::Tensor& gradient) {
+        if (++calls == 4) gradient.sum().item<float>();
+      });
+    });
+    EXPECT_EQ(TakeReplays(), 0);
+    ExpectSameBits(queued, replayed);
+  }
+}
+
+// A graph that counts the pinned memory which was taken while it was recorded.
+class CountingGraph final : public DeviceGraph {
+ public:
+  explicit CountingGraph(c10::Device device) : graph_(simulated::MakeGraph(device)) {}
+  void Begin() override {
+    before_ = simulated::PinnedBytes();
+    graph_->Begin();
+  }
+  void End() override {
+    graph_->End();
+    taken = simulated::PinnedBytes() - before_;
+  }
+  void Replay() override { graph_->Replay(); }
+
+  static inline std::optional<size_t> taken;
+
+ private:
+  const std::unique_ptr<DeviceGraph> graph_;
+  size_t before_ = 0;
+};
+
+TEST(DeviceGraphTrainer, TakesNoPinnedMemoryWhileItRecords) {
+  for (const char* model : {"gpt", "llama"}) {
+    Mesh mesh;
+    mesh.device = simulated::DeviceAt();
+    mesh.make_graph = [](c10::Device device) -> std::unique_ptr<DeviceGraph> {
+      return std::make_unique<CountingGraph>(device);
+    };
+    CountingGraph::taken.reset();
+    Train(GraphJob(model), mesh);
+    EXPECT_EQ(CountingGraph::taken, size_t{0}) << model;
+    EXPECT_EQ(TakeReplays(), kReplayed);
+  }
 }
 
 // In its backward, or so that only the end of the capture tells.

@@ -6,9 +6,12 @@
 
 #include <filesystem>
 
+#include "tests/trainer/device/products.h"
 #include "tests/trainer/device/thrown.h"
 #include "tests/trainer/device/train_on.h"
 #include "tests/trainer/load_state.h"
+#include "trainer/compute/operations.h"
+#include "trainer/compute/precision.h"
 #include "trainer/data/batch_mover.h"
 #include "trainer/models/generate.h"
 #include "trainer/models/pretrained.h"
@@ -18,6 +21,7 @@ namespace ddprun::trainer {
 namespace {
 
 using simulated::DeviceAt;
+using testing::IsEmpty;
 
 std::shared_ptr<Model> Made(const std::string& type, c10::Device device, bool initialize = true) {
   SeedGenerators(device, 3);
@@ -70,6 +74,28 @@ TEST(DeviceModel, GeneratesTheTokensOfTheCpu) {
 }
 
 // The device's kernels would not see it.
+// The vocabulary has an odd size.
+TEST(DeviceModel, MultipliesScoresWithAlignedRows) {
+  const auto options = at::device(DeviceAt()).dtype(at::kFloat);
+  const at::Tensor hidden = at::ones({6, 16}, options).requires_grad_();
+  const at::Tensor weight = at::ones({21, 16}, options).requires_grad_();
+  const at::Tensor targets = at::ones({6}, options.dtype(at::kLong));
+  const PrecisionScope precision(Precision::kBf16);
+  simulated::TakeProducts();
+  LinearCrossEntropy(hidden, weight, targets);
+  const simulated::Products products = simulated::TakeProducts();
+  EXPECT_THAT(products.unaligned, IsEmpty());
+  EXPECT_EQ(products.aligned, 3);
+}
+
+TEST(DeviceModel, AddsABiasInTheKernelOfItsProduct) {
+  const auto options = at::device(DeviceAt()).dtype(at::kFloat);
+  const PrecisionScope precision(Precision::kBf16);
+  simulated::TakeProducts();
+  LinearLayer(at::ones({6, 16}, options), at::ones({8, 16}, options), at::ones({8}, options));
+  EXPECT_EQ(simulated::TakeProducts().with_vector, 1);
+}
+
 TEST(DeviceModel, RefusesATargetOutOfRangeWithTheTextOfTheCpu) {
   for (const char* type : {"bert", "gpt", "llama", "mlp"}) {
     const auto text = [&](c10::Device device) {

@@ -96,6 +96,7 @@ struct Trained {
   std::vector<double> norms;
   std::vector<EvalReport> evaluations;
   std::vector<StepReport> reported;
+  std::vector<BucketSizesReport> bucket_sizes;
   std::map<std::string, at::Tensor> state;  // on the CPU
   std::vector<std::string> lines;           // of the log
 };
@@ -110,6 +111,9 @@ class Recorded final : public Observer {
   }
   void OnEval(const EvalReport& report, ReportTime /*now*/) override {
     trained_.evaluations.push_back(report);
+  }
+  void OnBucketSizes(const BucketSizesReport& report, ReportTime /*now*/) override {
+    trained_.bucket_sizes.push_back(report);
   }
 
  private:

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <thread>
+#include <tuple>
 
 #include "tests/trainer/device/train_on.h"
 #include "trainer/job/plan_job.h"
@@ -175,6 +178,37 @@ TEST(DeviceMemory, IsToldWithTheSteps) {
     EXPECT_GE(report.max_memory_reserved, 3 * kHeld) << "what was freed is kept";
   }
   EXPECT_EQ(TrainOn(at::kCPU, 1, job).reported[0].max_memory_allocated, -1);
+}
+
+// The host's clock shows only waits of the host.
+TEST(DeviceTimes, HaveWaitsForRanksWhereTheHostWaits) {
+  const Job job = JobOf("mlp");
+  for (const auto& [type, group, known] :
+       {std::tuple(kDeviceType, Group::kDevice, false), std::tuple(kDeviceType, Group::kHost, true),
+        std::tuple(at::kCPU, Group::kHost, true)}) {
+    for (const StepReport& report : TrainOn(type, 2, job, group).reported) {
+      EXPECT_EQ(report.exposed_comm_seconds >= 0, known);
+    }
+  }
+}
+
+// Bucket sizes are compared by the time that the device takes, and not the queueing.
+TEST(DeviceTimes, OfBucketSizesAreTheDevices) {
+  constexpr std::chrono::milliseconds kKernel(20);
+  Job job = JobOf("mlp");
+  job.config.run.max_steps = 16;
+  job.config.strategy.bucket_cap_mb.automatic = true;
+  const auto sleep = [kKernel] { std::this_thread::sleep_for(kKernel); };
+  const Trained trained =
+      TrainOn(kDeviceType, 2, job, Group::kDevice, [&](Trainer& trainer, int rank) {
+        trainer.model().parameters()[0].register_hook([sleep, rank](const at::Tensor&) {
+          simulated::Queue(simulated::CurrentStream(rank), {}, sleep);
+        });
+      });
+  ASSERT_EQ(trained.bucket_sizes.size(), 1U);
+  for (const auto& trial : trained.bucket_sizes[0].trials) {
+    EXPECT_GE(trial.seconds, std::chrono::duration<double>(kKernel).count());
+  }
 }
 
 TEST(DeviceFloat32, IsTf32WhereThatIsWanted) {

@@ -47,8 +47,9 @@ Result<ucp_config_t*> UcxTransport::Configure(const std::vector<std::string>& de
       ucx_.config_modify(config, name, value.c_str());
     }
   };
-  // Not for ranks of one node, because NodeGroup is faster there.
-  set("TLS", "^sm");
+  // Not for ranks of one node, because NodeGroup is faster there. Messages are in the host's
+  // memory, so UCX opens no GPU.
+  set("TLS", "^sm,cuda");
   if (!devices.empty()) set("NET_DEVICES", FormatList(devices, ","));
   // Over TCP no rendezvous, because it costs a round trip, and running messages delay each other.
   const bool rdma = std::any_of(devices.begin(), devices.end(), [](const std::string& device) {
