@@ -13,6 +13,7 @@ namespace ddprun {
 namespace {
 
 constexpr size_t kMaxDigits = 18;  // of a number, so that it fits into an int64_t
+constexpr size_t kMaxName = 255;   // characters, so that a list cannot fill the memory
 
 class NodeListParser {
  public:
@@ -33,6 +34,7 @@ class NodeListParser {
     std::vector<std::string> names = {""};
     for (; at_ < text_.size() && text_[at_] != ','; ++at_) {
       const char c = text_[at_];
+      if (names.front().size() > kMaxName) return TooLong();
       if (c == '[') {
         DDPRUN_TRY(ReadBracket(names));
       } else if (c == ']' || c <= ' ' || c == '(' || c == ')') {
@@ -41,6 +43,9 @@ class NodeListParser {
       } else {
         for (std::string& name : names) name += c;
       }
+    }
+    if (std::ranges::any_of(names, [](const auto& name) { return name.size() > kMaxName; })) {
+      return TooLong();
     }
     ++at_;
     if (names.front().empty()) return {};
@@ -100,6 +105,7 @@ class NodeListParser {
     return *this;
   }
 
+  Error TooLong() const { return Bad("names of at most 255 characters"); }
   Error TooMany() const { return Bad("at most " + std::to_string(kMaxNodeNames) + " names"); }
 
   Error Bad(const std::string& expected) const {

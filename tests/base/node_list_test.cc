@@ -42,6 +42,10 @@ TEST(NodeList, RefusesOtherTextsWithACaretAtThePlace) {
     EXPECT_EQ(names.error().where, "LIST");
     EXPECT_THAT(names.error().what, HasSubstr("^ expected"));
   }
+  const std::string longest(255, 'n');
+  EXPECT_THAT(NamesOf(longest), ElementsAre(longest));
+  EXPECT_FALSE(ParseNodeList(longest + "n", "LIST").has_value());
+  EXPECT_FALSE(ParseNodeList(longest + "[1]", "LIST").has_value());
   EXPECT_EQ(ParseNodeList("n[1-x]", "LIST").error().what, "n[1-x]\n    ^ expected a number");
 }
 
