@@ -20,7 +20,10 @@ constexpr std::chrono::seconds kRequeuePatience{10};
 
 // Asks SLURM to put the job back. SLURM then ends the job, this process too: what is to be said is
 // said before.
-void Requeue(const std::string& job, const RequeueFacts& facts, const Environment& env, Log log) {
+void Requeue(const std::string& job,
+             const RequeueFacts& facts,
+             const Environment& env,
+             const Log& log) {
   log.Info("putting job " + job + " back into SLURM's queue (" +
            std::to_string(facts.restarts + 1) + " of " + std::to_string(facts.limit) + ")");
   ::signal(SIGTERM, SIG_IGN);  // for scontrol, too

@@ -132,9 +132,10 @@ PartitionName=high Nodes=ALL PriorityTier=10"""
 
     def test_a_run_ends_before_the_job_and_goes_on(self):
         job = self.submit("-t", "1", steps=ENDLESS)
+        self.wait_for_steps(job)
         self.begin_again(job)
         out = self.output(job)
-        self.assertRegex(out, r"SLURM ends this job in 0:\d\d; the run saves and stops at least")
+        self.assertRegex(out, r"SLURM ends this job in [01]:\d\d; the run saves and stops at least")
         self.assertRegex(out, r"stopped after step \d+ of \d+: SLURM ends the job soon", out)
         self.assertIn(f"putting job {job} back into SLURM's queue (1 of 3)", out)
         self.wait_for_text(job, "going on after step")
