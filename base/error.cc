@@ -41,6 +41,8 @@ int ExitStatus(Code code) {
       return 126;
     case Code::kNotFound:
       return 127;
+    case Code::kNotNeeded:
+      return 0;
     case Code::kDeadlineExceeded:
     case Code::kRankLost:
     case Code::kDamaged:

@@ -7,6 +7,7 @@
 #include "launcher/cli/device_count.h"
 #include "launcher/cli/numa_binding.h"
 #include "launcher/cli/target.h"
+#include "launcher/doctor/health.h"
 #include "launcher/process/job.h"
 #include "launcher/report/report_file.h"
 #include "rendezvous/net/address.h"
@@ -30,6 +31,7 @@ Result<AgentPlan> PlanJob(Options options, const Environment& env) {
                                           plan.host, options.several_nodes())));
   }
   if (options.standalone) options.rdzv.run_id = MakeUuid();
+  if (options.rdzv.rules.spares > 0) options.rdzv.find_fault = WatchHealth(env);
   plan.options = std::move(options);
   plan.job_id = MakeJobId(env);
   plan.job_began = std::chrono::steady_clock::now();

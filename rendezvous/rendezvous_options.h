@@ -21,6 +21,7 @@ struct JobRules {
   int min_nodes = 1;
   int max_nodes = 1;
   int max_restarts = 0;
+  int spares = 0;  // c10d: nodes beyond max_nodes that wait to replace a lost one
   std::chrono::milliseconds join_timeout{600'000};
   std::chrono::milliseconds last_call_timeout{30'000};
 
@@ -49,6 +50,9 @@ struct RendezvousOptions {
   // c10d: ports that the nodes try in turn if another program has that of the endpoint. The same on
   // all nodes.
   std::vector<uint16_t> other_ports = {};
+  // c10d, with spares: returns why this node cannot take part, or "". Asked before the node is
+  // taken for the first time, so it must be quick. May be empty.
+  std::function<std::string()> find_fault = {};
   // c10d: the address by which other nodes reach this node; empty means the one that the
   // coordinator sees.
   std::string local_addr;

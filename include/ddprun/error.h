@@ -25,6 +25,7 @@ enum class Code {
   kDeadlineExceeded,  // a peer did not answer in time; exit 1
   kRankLost,          // a rank that this rank waits for was killed, and may be replaced; exit 1
   kDamaged,           // a file is not as it was written; exit 1
+  kNotNeeded,         // the job does without this node, which has not failed; exit 0
   kFailed,            // anything else, and the last code; exit 1
 };
 

@@ -113,7 +113,8 @@ JobEnd DescribeEnd(const AgentPlan& plan, const JobCauses& causes, const JobHist
     }
   }
   end.worker_failed = EndedByOwnWorker(causes);
-  if (!causes.refusal) end.error = causes.error;
+  const bool needed = !causes.error || causes.error->code != Code::kNotNeeded;
+  if (!causes.refusal && needed) end.error = causes.error;
   if (EndedElsewhere(causes) && !StoppedElsewhere(causes)) end.peer_failure = causes.round_end;
   end.stop_signal = causes.stop_signal;
   end.unkillable = causes.unkillable;

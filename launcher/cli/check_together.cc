@@ -101,6 +101,15 @@ Status SettleBackend(Options& options) {
   return backend->fixed ? SettleFixed(options) : SettleMeeting(options);
 }
 
+Status CheckSpares(const Options& options) {
+  const bool can_replace = !options.backend->fixed && options.several_nodes();
+  if (options.rdzv.rules.spares == 0 || options.standalone || can_replace) return {};
+  return Contradict("--spares=" + std::to_string(options.rdzv.rules.spares) +
+                        " is for several nodes that can be replaced.",
+                    "Add --rdzv_backend=c10d and --nnodes=N with N of 2 or more, or leave --spares "
+                    "out.");
+}
+
 bool IsTrainerConfig(const Options& options) {
   return !options.module && !options.no_python && !options.run_path &&
          options.target.ends_with(".json");
@@ -184,6 +193,7 @@ Status CheckTogether(Options& options) {
   DDPRUN_TRY(SettleResume(options));
   DDPRUN_TRY(CheckTarget(options));
   DDPRUN_TRY(SettleBackend(options));
+  DDPRUN_TRY(CheckSpares(options));
   return CheckTrainerFlags(options);
 }
 

@@ -93,6 +93,15 @@ std::vector<Flag> NodeFlags() {
        .help = "Nodes in the job; a range is an elastic job (with c10d) (default 1)",
        .expected = "a number of nodes from 1 to 65536, or MIN:MAX with MIN up to MAX",
        .read = ReadNodes},
+      {.name = "spares",
+       .value = "N",
+       .of_torchrun = false,
+       .help = "c10d: nodes besides those of --nnodes that wait and replace a lost one (default 0)",
+       .expected = "a number from 0 to 65536",
+       .read =
+           [](std::string_view text, Options& o) {
+             return ReadBounded(text, 0, rendezvous::kMaxNodes, o.rdzv.rules.spares);
+           }},
       {.name = "node_rank",
        .variable = "PET_NODE_RANK",
        .value = "N",

@@ -21,6 +21,7 @@ std::string NodeFlagsText(const Options& options) {
     add("rdzv_backend", std::string(options.backend->name));
     add("rdzv_endpoint", rendezvous::ToString(rdzv.endpoint));
   }
+  if (rdzv.rules.spares > 0) add("spares", std::to_string(rdzv.rules.spares));
   if (rdzv.run_id != "none") add("rdzv_id", rdzv.run_id);
   std::string conf;
   for (const auto& [key, value] : options.rdzv_conf) {

@@ -30,6 +30,8 @@ struct MachineFacts {
   ProcessLimit processes = {};
   ProcessLimit locked_memory = {};
 };
+// Returns the memory that is free on the machine; nullopt means unknown.
+std::optional<int64_t> ReadFreeMemory();
 MachineFacts ReadMachine(const Environment& env);
 std::vector<Finding> CheckMachine(const MachineFacts& facts);
 

@@ -23,16 +23,6 @@ ProcessLimit ReadLimit(__rlimit_resource resource) {
   return {.soft = number(limit.rlim_cur), .hard = number(limit.rlim_max)};
 }
 
-std::optional<int64_t> ReadFreeMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  int64_t kib = 0;
-  for (std::string unit; file >> name >> kib; std::getline(file, unit)) {
-    if (name == "MemAvailable:") return kib * 1024;
-  }
-  return std::nullopt;
-}
-
 std::string LimitText(int64_t limit) {
   return limit < 0 ? "no limit" : std::to_string(limit);
 }
@@ -101,6 +91,16 @@ Finding CheckSharedMemory(const MachineFacts& facts) {
 }
 
 }  // namespace
+
+std::optional<int64_t> ReadFreeMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string name;
+  int64_t kib = 0;
+  for (std::string unit; file >> name >> kib; std::getline(file, unit)) {
+    if (name == "MemAvailable:") return kib * 1024;
+  }
+  return std::nullopt;
+}
 
 MachineFacts ReadMachine(const Environment& env) {
   const CpuTopology topology = ReadCpuTopology(env, AllowedCpus());

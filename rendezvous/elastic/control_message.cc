@@ -43,6 +43,7 @@ json ToJson(const Hello& hello) {
                   {"min_nodes", hello.rules.min_nodes},
                   {"max_nodes", hello.rules.max_nodes},
                   {"max_restarts", hello.rules.max_restarts},
+                  {"spares", hello.rules.spares},
                   {"join_timeout_ms", hello.rules.join_timeout.count()},
                   {"last_call_timeout_ms", hello.rules.last_call_timeout.count()},
                   {"host", hello.node.host},
@@ -70,6 +71,7 @@ Result<Hello> ParseHello(const json& message) {
   hello.rules.min_nodes = SmallOf(message, "min_nodes");
   hello.rules.max_nodes = SmallOf(message, "max_nodes");
   hello.rules.max_restarts = SmallOf(message, "max_restarts");
+  hello.rules.spares = std::max(0, SmallOf(message, "spares"));  // an older ddprun sends none
   hello.rules.join_timeout = milliseconds(NumberOf(message, "join_timeout_ms"));
   hello.rules.last_call_timeout = milliseconds(NumberOf(message, "last_call_timeout_ms"));
   hello.node.host = ShortText(message, "host");
@@ -174,12 +176,17 @@ json ToJson(const AllLeft& left) {
 }
 
 json ToJson(const RefuseJoin& refuse) {
-  return {{"type", "refuse"},          {"title", refuse.error.title}, {"where", refuse.error.where},
-          {"what", refuse.error.what}, {"hint", refuse.error.hint},   {"page", refuse.error.page}};
+  return {{"type", "refuse"},
+          {"title", refuse.error.title},
+          {"where", refuse.error.where},
+          {"what", refuse.error.what},
+          {"hint", refuse.error.hint},
+          {"page", refuse.error.page},
+          {"not_needed", refuse.error.code == Code::kNotNeeded}};
 }
 
 Error RefusalOf(const json& refuse) {
-  return {.code = Code::kRendezvous,
+  return {.code = FlagOf(refuse, "not_needed") ? Code::kNotNeeded : Code::kRendezvous,
           .title = TextOf(refuse, "title"),
           .where = TextOf(refuse, "where"),
           .what = TextOf(refuse, "what"),

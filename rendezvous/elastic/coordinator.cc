@@ -33,9 +33,12 @@ std::optional<Error> Disagreement(const JobRules& here, const JobRules& there) {
   const std::string nnodes = NnodesText(here.min_nodes, here.max_nodes);
   const std::string other = NnodesText(there.min_nodes, there.max_nodes);
   if (nnodes != other) return NodesDisagree("--nnodes", nnodes, other);
-  if (here.max_restarts == there.max_restarts) return std::nullopt;
-  return NodesDisagree("--max_restarts", std::to_string(here.max_restarts),
-                       std::to_string(there.max_restarts));
+  if (here.max_restarts != there.max_restarts) {
+    return NodesDisagree("--max_restarts", std::to_string(here.max_restarts),
+                         std::to_string(there.max_restarts));
+  }
+  if (here.spares == there.spares) return std::nullopt;
+  return NodesDisagree("--spares", std::to_string(here.spares), std::to_string(there.spares));
 }
 
 // Returns "" for messages that are not logged.

@@ -111,6 +111,8 @@ void ElasticRendezvous::OnMessage(const json& message) {
     line_ = TextOf(message, "line");
     return;
   }
+  const bool asked = type == "open" || type == "reach";
+  if (asked && WithdrawIfUnfit(NumberOf(message, "attempt"))) return;
   if (type == "open") return OpenStore(message);
   if (type == "reach") return ReachStore(message);
   if (type == "refuse") return OnRefused(message);
@@ -122,6 +124,18 @@ void ElasticRendezvous::OnMessage(const json& message) {
   running_ = false;
   link_->Send({{"type", "heard"}});
   link_->AfterOthersHeard(HandlerOf(&ElasticRendezvous::FinishLeave));
+}
+
+bool ElasticRendezvous::WithdrawIfUnfit(int64_t attempt) {
+  if (has_run_ || options_.rules.spares == 0 || !options_.find_fault) return false;
+  const std::string fault = options_.find_fault();
+  if (fault.empty()) return false;
+  json message =
+      EndMessage("withdraw", attempt, {.message = HostName() + " is unfit to take part: " + fault});
+  message["ends_job"] = link_->hosting();
+  link_->Send(message);
+  FailJoin(NodeIsUnfit(fault));
+  return true;
 }
 
 void ElasticRendezvous::OpenStore(const json& message) {
@@ -184,6 +198,7 @@ void ElasticRendezvous::FinishJoin() {
   const auto done = std::exchange(on_joined_, nullptr);
   if (!done) return;
   running_ = true;
+  has_run_ = true;
   link_->EndSearch();
   progress_.cancel();
   done(membership_);
@@ -192,6 +207,7 @@ void ElasticRendezvous::FinishJoin() {
 void ElasticRendezvous::FailJoin(Error error) {
   link_->EndSearch();
   progress_.cancel();
+  if (error.code == Code::kNotNeeded && options_.on_progress) options_.on_progress(error.what);
   if (const auto done = std::exchange(on_joined_, nullptr)) done(std::move(error));
 }
 

@@ -48,6 +48,8 @@ class ElasticRendezvous final : public Rendezvous,
 
   // These handle the coordinator's messages.
   void OnMessage(const nlohmann::json& message);
+  // Lets another node take this node's place if it has found a fault in itself.
+  bool WithdrawIfUnfit(int64_t attempt);
   void OpenStore(const nlohmann::json& message);
   void ListenAt(const std::string& host,
                 std::span<const asio::ip::address> addresses,
@@ -71,7 +73,8 @@ class ElasticRendezvous final : public Rendezvous,
   std::unique_ptr<AsyncResolve> resolve_;
   asio::steady_timer progress_;
   asio::steady_timer ending_;
-  bool warned_ = false;  // the user knows that other machines reach this node
+  bool has_run_ = false;  // in a round
+  bool warned_ = false;   // the user knows that other machines reach this node
   bool stopped_ = false;
   std::optional<Error> lost_;  // why the coordinator is lost
   std::string line_;           // the latest line about the wait, and the last that was reported

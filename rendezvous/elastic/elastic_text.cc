@@ -129,6 +129,18 @@ Error OtherJob(const HostPort& endpoint, std::string_view there, std::string_vie
                          place, "no-rendezvous");
 }
 
+Error SpareNotNeeded() {
+  return {.code = Code::kNotNeeded,
+          .title = "SPARE NOT NEEDED",
+          .what = "the job has ended well without this spare"};
+}
+
+Error NodeIsUnfit(std::string_view fault) {
+  return {.code = Code::kNotNeeded,
+          .title = "NODE DOES NOT TAKE PART",
+          .what = "warning: this node does not take part in the job: " + std::string(fault)};
+}
+
 Error CoordinatorLost(const HostPort& endpoint, std::string_view reason) {
   return RendezvousError(
       "RENDEZVOUS LOST",

@@ -75,6 +75,12 @@ Error NotACoordinator(const HostPort& endpoint, std::string_view problem);
 // The coordinator at the endpoint serves only the job `there`, not this node's job `here`.
 Error OtherJob(const HostPort& endpoint, std::string_view there, std::string_view here);
 
+// The job has ended well without this node. An agent reports no failure.
+Error SpareNotNeeded();
+// The node has found `fault` in itself, and leaves its place to a spare. An agent reports no
+// failure.
+Error NodeIsUnfit(std::string_view fault);
+
 // The connection to the coordinator ended while the job needed it.
 Error CoordinatorLost(const HostPort& endpoint, std::string_view reason);
 

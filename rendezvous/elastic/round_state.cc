@@ -169,7 +169,7 @@ void RoundState::HandleLostNode(NodeId id, const Node& gone, RoundEnd end) {
   // A node whose workers have ended well is no loss, unless it has rank 0: others need its store.
   if (left_.contains(id) && end.node_rank > 0) return FinishIfAllLeft();
   end.kind = RoundEnd::Kind::kRegroup;
-  if (!rules_.elastic()) {
+  if (!rules_.elastic() && !SpareWaits()) {
     end.kind =
         restarts_ < rules_.max_restarts ? RoundEnd::Kind::kRestart : RoundEnd::Kind::kJobFailed;
   }
@@ -321,7 +321,7 @@ void RoundState::EndRound(const RoundEnd& end) {
 void RoundState::FinishIfAllLeft() {
   if (left_.size() < members_.size()) return;
   SendToMembers(AllLeft{attempt_});
-  Close(JobHasEnded(""));
+  Close(rules_.spares > 0 ? SpareNotNeeded() : JobHasEnded(""));
 }
 
 void RoundState::Close(const Error& refusal) {

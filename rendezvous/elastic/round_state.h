@@ -87,6 +87,11 @@ class RoundState {
 
   bool has_room() const { return static_cast<int>(members_.size()) < rules_.max_nodes; }
   bool MayTakePart(const Node& node) const;  // in the next round
+  bool SpareWaits() const {
+    return rules_.spares > 0 && std::ranges::any_of(nodes_, [](const auto& node) {
+             return node.second.waiting && !node.second.seat;
+           });
+  }
   bool forming() const { return phase_ == Phase::kOpening || phase_ == Phase::kReaching; }
   bool IsCurrent(NodeId id, int64_t attempt, Phase phase) const;
   int NumWaiting() const;

@@ -179,6 +179,20 @@ class LostNodes(ElasticJob):
         self.assertEqual(last[0][0], "0")
         self.end_well(host)
 
+    def test_are_replaced_by_a_spare_without_a_restart(self):
+        host = self.node("a", "--spares=1")
+        self.wait_for_one_node_waiting(host)
+        lost = self.node("b", "--spares=1")
+        self.wait_for_world(2, 0, "a", "b")
+        spare = self.node("c", "--spares=1")
+        self.kill_agent(lost)
+        last = self.wait_for_world(2, 0, "a", "c")
+        self.assertEqual(last[1][0], self.worlds("b")[0][0], "it takes the lost node's rank")
+        unused = self.node("d", "--spares=1")
+        self.end_well(host, spare, unused)
+        self.assertIn("the job has ended well without this spare", unused.err)
+        self.assertEqual(self.worlds("d"), [])
+
     def test_end_the_job_when_they_hosted_the_rendezvous(self):
         host = self.node("a", nnodes="1:2")
         self.wait_for_one_node_waiting(host)

@@ -326,6 +326,31 @@ TEST_F(ElasticRendezvousTest, SaysWhoWaitsUnderAnotherName) {
   RunUntil([&] { return a.lines.back() == "1 of 2 nodes joined"; });
 }
 
+// The first spare finds a fault in itself when it is to be taken, so the second one is.
+TEST_F(ElasticRendezvousTest, AFitSpareTakesThePlaceOfALostNode) {
+  RendezvousOptions options = Options(2, 2);
+  options.rules.spares = 2;
+  bool fit = true;
+  options.find_fault = [&] { return fit ? "" : "its disk is full"; };
+  for (const char* name : {"a", "b"}) Start(name, options);
+  RunUntil([&] { return AllRun(); });
+  Node& unfit = Start("c", options);
+  RunUntil([&] { return testing::Value(unfit.lines, Contains(HasSubstr("as a spare"))); });
+  options.find_fault = [] { return std::string(); };
+  Node& spare = Start("d", options);
+  RunUntil([&] { return testing::Value(spare.lines, Contains(HasSubstr("as a spare"))); });
+  fit = false;
+  Kill("b");
+  RunUntil([&] { return nodes_["a"].end.has_value(); });
+  EXPECT_EQ(nodes_["a"].end->kind, Kind::kRegroup);
+  Join(nodes_["a"]);
+  RunUntil([&] { return spare.running() && nodes_["a"].running(); });
+  EXPECT_EQ(spare.membership().node_rank, 1);
+  ASSERT_TRUE(unfit.joined.has_value());
+  EXPECT_EQ(unfit.joined->error().code, Code::kNotNeeded);
+  EXPECT_THAT(unfit.lines, Contains(HasSubstr("does not take part in the job: its disk is full")));
+}
+
 // An agent ends with its own job, so another job must not depend on it.
 TEST_F(ElasticRendezvousTest, RefusesNodesOfAnotherJobAtOnce) {
   RendezvousOptions other = Options(2, 2);

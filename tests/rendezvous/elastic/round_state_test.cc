@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "tests/rendezvous/elastic/round_state_nodes.h"
+
 namespace ddprun::rendezvous {
 namespace {
 
@@ -15,76 +17,6 @@ using testing::IsEmpty;
 using Kind = RoundEnd::Kind;
 
 constexpr NodeId kA = 1, kB = 2, kC = 3, kD = 4;
-
-class RoundStateTest : public testing::Test {
- protected:
-  void Make(int min_nodes, int max_nodes, int max_restarts = 0) {
-    JobRules rules;
-    rules.min_nodes = min_nodes;
-    rules.max_nodes = max_nodes;
-    rules.max_restarts = max_restarts;
-    state_.emplace(rules);
-  }
-
-  // Keeps what was told to whom, and answers at once for nodes that behave.
-  void Take(const Actions& actions) {
-    for (const Outgoing& outgoing : actions) {
-      log_.push_back(outgoing);
-      if (!answering_) continue;
-      if (const auto* open = std::get_if<OpenStore>(&outgoing.what)) {
-        Take(state_->OnOpened(outgoing.to, open->attempt, {"10.0.0.1", 4000}));
-      } else if (const auto* reach = std::get_if<ReachStore>(&outgoing.what)) {
-        memberships_[outgoing.to] = reach->membership;
-        attempt_ = reach->attempt;
-        Take(state_->OnReached(outgoing.to, reach->attempt));
-      }
-    }
-  }
-
-  void Join(NodeId id, std::optional<int> wish = {}) {
-    NodeInfo info;
-    info.host = id > 26 ? "host" : std::string(1, static_cast<char>('a' + id - 1));
-    info.pid = static_cast<int>(100 + id);
-    info.wished_rank = wish;
-    Take(state_->OnJoin(id, info, now_));
-  }
-  void End(NodeId id, Kind kind, const std::string& message = "rank 1 exited") {
-    Take(state_->OnEnd(id, attempt_, {.kind = kind, .message = message}, now_));
-  }
-  void Leave(NodeId id) { Take(state_->OnLeave(id, attempt_, now_)); }
-  void Lose(NodeId id) { Take(state_->OnGone(id, "its connection was closed", now_)); }
-  void Pass(milliseconds time) {
-    now_ += time;
-    Take(state_->OnTime(now_));
-  }
-
-  template <typename What>
-  std::vector<NodeId> Told() const {
-    std::vector<NodeId> told;
-    for (const Outgoing& outgoing : log_) {
-      if (std::holds_alternative<What>(outgoing.what)) told.push_back(outgoing.to);
-    }
-    std::ranges::sort(told);
-    return told;
-  }
-  template <typename What>
-  const What& Last() const {
-    const What* last = nullptr;
-    for (const Outgoing& outgoing : log_) {
-      if (const auto* what = std::get_if<What>(&outgoing.what)) last = what;
-    }
-    EXPECT_NE(last, nullptr);
-    static const What none{};
-    return last == nullptr ? none : *last;
-  }
-
-  std::optional<RoundState> state_;
-  RoundState::Time now_ = RoundState::Time() + std::chrono::hours(1);
-  bool answering_ = true;
-  std::vector<Outgoing> log_;
-  std::map<NodeId, Membership> memberships_;
-  int64_t attempt_ = 0;
-};
 
 using Nodes = std::vector<NodeId>;
 
@@ -570,6 +502,47 @@ TEST_F(RoundStateTest, ANodeThatCrashesAgainAndAgainIsLetInEverMoreSeldom) {
   }
   EXPECT_GE(came, 6);
   EXPECT_LE(came, 18);
+}
+
+TEST_F(RoundStateTest, ASpareTakesThePlaceOfALostNodeWithoutARestart) {
+  Make(2, 2, 0, /*spares=*/1);
+  for (const NodeId id : {kA, kB, kC}) Join(id);
+  Lose(kA);
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kRegroup);
+  Join(kB);
+  EXPECT_EQ(memberships_[kC].node_rank, 0) << "the rank of the lost node";
+  EXPECT_EQ(memberships_[kB].node_rank, 1);
+  EXPECT_EQ(memberships_[kC].restart_count, 0);
+  Lose(kC);
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kJobFailed) << "no spare is left";
+  EXPECT_THAT(Last<ReportEnd>().end.message, HasSubstr("node 0 (c, pid 103) is gone"));
+}
+
+TEST_F(RoundStateTest, AnUnfitSpareLeavesThePlaceToTheNext) {
+  Make(2, 2, 0, /*spares=*/2);
+  for (const NodeId id : {kA, kB, kC, kD}) Join(id);
+  answering_ = false;
+  Lose(kB);
+  Join(kA);
+  Take(state_->OnWithdraw(kC, {.message = "c is unfit"}, /*ends_job=*/false, now_));
+  answering_ = true;
+  Take(state_->OnOpened(kA, Last<OpenStore>().attempt, {"10.0.0.1", 4000}));
+  EXPECT_EQ(memberships_.count(kC), 0);
+  EXPECT_EQ(memberships_[kD].node_rank, 1);
+}
+
+TEST_F(RoundStateTest, ASpareIsNotNeededWhenTheJobEndsWell) {
+  Make(2, 2, 0, /*spares=*/1);
+  for (const NodeId id : {kA, kB, kC}) Join(id);
+  Leave(kA);
+  Leave(kB);
+  EXPECT_EQ(Told<RefuseJoin>(), (Nodes{kC}));
+  EXPECT_EQ(Last<RefuseJoin>().error.code, Code::kNotNeeded);
+
+  Make(2, 2, 0, /*spares=*/1);
+  for (const NodeId id : {kA, kB, kC}) Join(id);
+  End(kA, Kind::kJobFailed);
+  EXPECT_EQ(Last<RefuseJoin>().error.code, Code::kRendezvous) << "a failed job is no success";
 }
 
 TEST_F(RoundStateTest, ASpareCannotEndTheJob) {
