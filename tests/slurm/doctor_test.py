@@ -50,8 +50,8 @@ class Doctor(slurm_test_case.SlurmTest):
 
     def test_names_the_host_that_has_a_wrong_name(self):
         hosts = os.path.join(self.folder, "hosts")
-        self.on("node3", f"sed 's/.*node[24]$/198.18.77.99 &/; s/99 [0-9.]*/99/' /etc/hosts > {hosts}"
-                         f" && mount --bind {hosts} /etc/hosts")
+        wrong = "s/.*node[24]$/198.18.77.99 &/; s/99 [0-9.]*/99/"
+        self.on("node3", f"sed '{wrong}' /etc/hosts > {hosts} && mount --bind {hosts} /etc/hosts")
         self.addCleanup(self.on, "node3", "umount /etc/hosts")
         checks = self.doctor(1)["checks"]
         self.assertEqual([(check["name"], check["facts"]["host"]) for check in checks],
