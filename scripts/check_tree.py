@@ -40,7 +40,7 @@ MAY_INCLUDE = {
     "launcher/hang": ["launcher/process", "launcher/store", *RENDEZVOUS],
     "launcher/agent": LAUNCHER_PARTS,
     "launcher/sweep": ["launcher/cli", "base"],
-    "launcher/doctor": ["launcher/cli", "launcher/process", *RENDEZVOUS],
+    "launcher/doctor": ["launcher/cli", "launcher/cluster", "launcher/process", *RENDEZVOUS],
     "launcher/batch": ["launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/submit": ["launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/requests": ["launcher/submit", "launcher/process", "base"],

@@ -50,6 +50,9 @@ struct NetworkFacts {
   bool any_port = true;  // this process can listen at a free port
 };
 NetworkFacts ReadNetwork();
+// Returns the addresses of a host; none if a name server does not answer within a few seconds. Its
+// thread goes on after that.
+std::vector<std::string> AddressesOf(const std::string& host);
 std::vector<Finding> CheckNetwork(const NetworkFacts& facts,
                                   const IntendedUse& use,
                                   const ProcessLimit& locked_memory);

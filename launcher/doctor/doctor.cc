@@ -6,9 +6,12 @@
 #include <cstdio>
 #include <iterator>
 
+#include "base/log.h"
 #include "base/text.h"
 #include "launcher/cli/target.h"
+#include "launcher/cluster/cluster.h"
 #include "launcher/doctor/checks.h"
+#include "launcher/doctor/test_nodes.h"
 
 namespace ddprun::launcher {
 
@@ -18,9 +21,15 @@ constexpr const char* kHelp =
     R"(What this machine can do, and what is missing: one line each, with the remedy.
 
 Usage: ddprun doctor [--gpu] [--nodes] [--json]
+       srun ddprun doctor --nodes
+       ddprun doctor --nodes --nnodes=N --node_rank=I --master_addr=HOST   on each node
 
   --gpu     training on GPUs is asked for: what it needs and is not there is missing
-  --nodes   so is training on several nodes
+  --nodes   so is training on several nodes. If several nodes are given, by flags of a
+            job or by srun or mpirun, they meet and test each pair instead: names,
+            connections, latency, bandwidth, clocks, MTU, versions, users, the folder
+            in which they are. The first node prints the result, the bad host or link
+            first. A node that does not come is named after a minute.
   --json    the same for programs
 
 Exit status: 0 when nothing is missing, 1 when something is. Nothing is changed on the machine.
@@ -30,6 +39,7 @@ struct DoctorOptions {
   IntendedUse use;
   bool json = false;
   bool help = false;
+  std::vector<std::string> job_flags = {};  // for --nodes: where the nodes meet
 };
 
 Result<DoctorOptions> ParseDoctorOptions(const std::vector<std::string>& args) {
@@ -44,15 +54,16 @@ Result<DoctorOptions> ParseDoctorOptions(const std::vector<std::string>& args) {
     } else if (arg == "--help" || arg == "-h") {
       options.help = true;
     } else {
-      return Error{.code = Code::kUsage,
-                   .title = "UNKNOWN FLAG",
-                   .where = arg,
-                   .what = "ddprun doctor has --gpu, --nodes and --json.",
-                   .hint = "A program that is named \"doctor\" is started with ddprun ./doctor.",
-                   .page = "unknown-flag"};
+      options.job_flags.push_back(arg);
     }
   }
-  return options;
+  if (options.use.nodes || options.job_flags.empty()) return options;
+  return Error{.code = Code::kUsage,
+               .title = "UNKNOWN FLAG",
+               .where = options.job_flags.front(),
+               .what = "ddprun doctor has --gpu, --nodes and --json.",
+               .hint = "A program that is named \"doctor\" is started with ddprun ./doctor.",
+               .page = "unknown-flag"};
 }
 
 void Append(std::vector<Finding> more, std::vector<Finding>& findings) {
@@ -65,6 +76,38 @@ std::string Summary(const std::vector<Finding>& findings, const MachineFacts& ma
          (gpus > 0 ? " and " + CountText(gpus, "GPU") : "") + ".\n";
 }
 
+// Returns the flags of a job, completed from the environment of srun or mpirun.
+Result<Options> ReadJobFlags(std::vector<std::string> flags, const Environment& env) {
+  flags.emplace_back("doctor");  // a job needs a target
+  DDPRUN_ASSIGN(auto parsed, ParseOptions(flags, env, {}, CompleteOptions));
+  auto* options = std::get_if<Options>(&parsed);
+  return options != nullptr ? std::move(*options) : Options();
+}
+
+// Tests all nodes of `job`. Returns the exit code of this node.
+Result<int> RunOnNodes(const Options& job, const Environment& env, bool json) {
+  // One node of a host tests it.
+  if (job.host_share && job.host_share->first_local_rank > 0) return 0;
+  const Log log = Log::ToStderr({.name = "ddprun", .level = job.log_level, .time = job.log_time});
+  for (const std::string& line : job.notes) log.Info(line);
+  const std::vector<std::string> versions = SplitLines(ReadTrainer(env, ProgramFolder()).versions);
+  DDPRUN_ASSIGN(const NodesOutcome outcome,
+                TestNodes(job, env, {.ddprun = DDPRUN_VERSION, .trainer = FormatList(versions)}));
+  if (!outcome.first) return 0;
+  const std::vector<Finding> findings = JudgeNodes(outcome.test);
+  const int code = NothingMissing(findings) ? 0 : 1;
+  if (json) {
+    nlohmann::json all = nlohmann::json::parse(DoctorJson(findings, outcome.test.nodes[0].host));
+    all["nodes"] = outcome.test.nodes;
+    all["links"] = outcome.test.links;
+    std::printf("%s\n", all.dump(2).c_str());
+    return code;
+  }
+  const bool color = ::isatty(STDOUT_FILENO) == 1 && !env.Get("NO_COLOR");
+  std::printf("%s\n%s", DoctorText(findings, color).c_str(), NodesTable(outcome.test).c_str());
+  return code;
+}
+
 }  // namespace
 
 Result<int> RunDoctor(const std::vector<std::string>& args, const Environment& env) {
@@ -72,6 +115,10 @@ Result<int> RunDoctor(const std::vector<std::string>& args, const Environment& e
   if (options.help) {
     std::fputs(kHelp, stdout);
     return 0;
+  }
+  if (options.use.nodes) {
+    DDPRUN_ASSIGN(const Options job, ReadJobFlags(options.job_flags, env));
+    if (job.rdzv.rules.max_nodes > 1) return RunOnNodes(job, env, options.json);
   }
   const MachineFacts machine = ReadMachine(env);
   const NetworkFacts network = ReadNetwork();

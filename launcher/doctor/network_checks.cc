@@ -25,23 +25,6 @@ constexpr std::chrono::seconds kNameServerPatience{3};
 // Default ports of torchrun's static and c10d backends.
 constexpr uint16_t kDefaultPorts[] = {29500, 29400};
 
-// Waits for a name server a few seconds only. Its thread goes on after that.
-std::vector<std::string> AddressesOf(const std::string& host) {
-  std::vector<asio::ip::address> found = rendezvous::ResolveLocally(host);
-  if (found.empty()) {
-    auto promise = std::make_shared<std::promise<std::vector<asio::ip::address>>>();
-    auto answer = promise->get_future();
-    std::thread([promise, host] {
-      auto addresses = rendezvous::ResolveByNameServer(host);
-      promise->set_value(addresses ? *addresses : std::vector<asio::ip::address>());
-    }).detach();
-    if (answer.wait_for(kNameServerPatience) == std::future_status::ready) found = answer.get();
-  }
-  std::vector<std::string> texts;
-  for (const asio::ip::address& address : found) texts.push_back(address.to_string());
-  return texts;
-}
-
 std::string FirstWord(const fs::path& path) {
   std::ifstream file(path);
   std::string word;
@@ -148,6 +131,22 @@ Finding CheckPorts(const NetworkFacts& facts) {
 }
 
 }  // namespace
+
+std::vector<std::string> AddressesOf(const std::string& host) {
+  std::vector<asio::ip::address> found = rendezvous::ResolveLocally(host);
+  if (found.empty()) {
+    auto promise = std::make_shared<std::promise<std::vector<asio::ip::address>>>();
+    auto answer = promise->get_future();
+    std::thread([promise, host] {
+      auto addresses = rendezvous::ResolveByNameServer(host);
+      promise->set_value(addresses ? *addresses : std::vector<asio::ip::address>());
+    }).detach();
+    if (answer.wait_for(kNameServerPatience) == std::future_status::ready) found = answer.get();
+  }
+  std::vector<std::string> texts;
+  for (const asio::ip::address& address : found) texts.push_back(address.to_string());
+  return texts;
+}
 
 NetworkFacts ReadNetwork() {
   NetworkFacts facts{.host = rendezvous::HostName()};
