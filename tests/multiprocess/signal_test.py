@@ -249,7 +249,7 @@ class Saving(harness.LauncherTest):
 
     def start_saving(self, *flags, on_term="exit 75", **options):
         """`on_term`: shell, also for Ctrl-C; $RANK is there."""
-        command = f"trap '{on_term}' TERM INT; {WRITE_PID} while true; do sleep 0.01; done"
+        command = f"trap '{on_term}' TERM INT USR1; {WRITE_PID} while true; do sleep 0.01; done"
         config = self.script("job.json", as_json({"command": ["sh", "-c", command]}))
         job = self.start("--nproc_per_node=2", *flags, config, **options)
         return job, [self.pid_in("pid.0"), self.pid_in("pid.1")]
