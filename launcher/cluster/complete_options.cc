@@ -26,16 +26,22 @@ Error DoesNotFit(std::string_view flag, std::string what, std::string hint) {
 Status SettleNodes(const ClusterPlace& place, Options& options) {
   rendezvous::JobRules& rules = options.rdzv.rules;
   if (!options.given.contains("nnodes")) {
-    rules.min_nodes = rules.max_nodes = place.agents;
-    return {};
+    rules.min_nodes = rules.max_nodes = place.agents - rules.spares;
+    if (rules.spares < place.agents) return {};
+    return DoesNotFit("spares",
+                      place.started_by + " has started " + CountText(place.agents, "agent") +
+                          ", and --spares is " + std::to_string(rules.spares) + ".",
+                      "Start more agents, or leave fewer of them as spares.");
   }
-  const bool fits =
-      rules.elastic() ? rules.min_nodes <= place.agents : rules.max_nodes == place.agents;
+  const bool fits = rules.elastic() ? rules.min_nodes <= place.agents
+                                    : rules.max_nodes + rules.spares == place.agents;
   if (fits) return {};
   return DoesNotFit("nnodes",
                     place.started_by + " has started " + CountText(place.agents, "agent") +
                         ", and --nnodes is " + std::to_string(rules.min_nodes) +
-                        (rules.elastic() ? ":" + std::to_string(rules.max_nodes) : "") + ".",
+                        (rules.elastic() ? ":" + std::to_string(rules.max_nodes) : "") +
+                        (rules.spares > 0 ? " with --spares=" + std::to_string(rules.spares) : "") +
+                        ".",
                     "Leave --nnodes out, or start as many agents. --nnodes=1 trains on each node "
                     "alone.");
 }

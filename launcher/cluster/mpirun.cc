@@ -52,14 +52,15 @@ Result<std::optional<ClusterPlace>> FindPlace(const Environment& env, const Name
                  .where = "rank " + std::to_string(rank),
                  .what = "mpirun has started process " + std::to_string(rank) + " as number " +
                          std::to_string(local) + " of " + std::to_string(here) +
-                         " on its host; expected that each host has consecutive ranks.",
+                         " on its host; expected that each host has consecutive ranks, and as many "
+                         "as the others.",
                  .hint = "mpirun --map-by slot does that, or start one agent a host:\n" +
                          place.one_agent_a_host + " ddprun --nproc_per_node=N ...",
                  .page = "slurm-step"};
   }
   place.share = HostShare{.first_local_rank = static_cast<int>(local),
                           .workers = static_cast<int>(here),
-                          .host = static_cast<int>((rank - local) / here),
+                          .host = static_cast<int>(rank - local),  // no other host has it
                           .hosts = static_cast<int>((size + here - 1) / here),
                           .threads = 0};
   return std::optional(std::move(place));

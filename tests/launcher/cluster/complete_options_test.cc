@@ -121,7 +121,7 @@ TEST(CompleteOptions, NeedsAHostFromMpirunOnSeveralHosts) {
   EXPECT_EQ(options.rdzv.node_rank, 3);
   EXPECT_EQ(options.rdzv.rules.max_nodes, 4);
   ASSERT_TRUE(options.host_share.has_value());
-  EXPECT_EQ(options.host_share->host, 1);
+  EXPECT_EQ(options.host_share->host, 2);
   EXPECT_EQ(options.host_share->hosts, 2);
 }
 

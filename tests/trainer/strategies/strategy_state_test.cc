@@ -108,8 +108,8 @@ bool AllEqual(const TensorList& left, const TensorList& right) {
 
 // Returns the parameters of a new run that loads the state; empty means that it refuses the state.
 TensorList TrainFrom(const StateCase& variant,
-                const c10::intrusive_ptr<HostProcessGroup>& group,
-                const StateDict& state) {
+                     const c10::intrusive_ptr<HostProcessGroup>& group,
+                     const StateDict& state) {
   StateRun run(variant, group, /*seed=*/77);
   try {
     LoadState(state, NamesOf(run.strategy()));
