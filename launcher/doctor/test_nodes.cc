@@ -148,7 +148,7 @@ std::vector<OwnAddress> ReadOwnAddresses() {
 // Fills in addresses, of which the first is one of `used` if this node has it.
 void FillInNetwork(const std::vector<std::string>& used, NodeFacts& self) {
   std::vector<OwnAddress> own = ReadOwnAddresses();
-  std::ranges::stable_partition(own, [&](const OwnAddress& address) {
+  std::stable_partition(own.begin(), own.end(), [&](const OwnAddress& address) {
     return std::ranges::find(used, address.text) != used.end();
   });
   for (const OwnAddress& address : own) self.addresses.push_back(address.text);
@@ -316,7 +316,7 @@ Place PlaceOf(const Options& options) {
   return place;
 }
 
-// Publishes what this node is, tests its links, and reports them. `place` is filled in.
+// Tests the links of `node`, looks for the first node's file, and publishes both results.
 Status TakePart(TcpStore& store,
                 const std::vector<NodeFacts>& nodes,
                 int node,
