@@ -2,10 +2,12 @@
 
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <thread>
 
 namespace ddprun {
 
@@ -46,11 +48,24 @@ sigset_t StopSet() {
   return set;
 }
 
+// Handlers run on this thread alone. Matrix products of oneDNN let the stack pointer point into the
+// heap meanwhile (seen with LibTorch 2.11), and Linux writes a handler's frame where it points.
+void StartSignalThread() {
+  static pid_t owner = 0;  // a forked process does not have its parent's threads
+  if (owner == ::getpid()) return;
+  owner = ::getpid();
+  std::thread([] {
+    const sigset_t set = StopSet();
+    ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+    while (true) ::pause();
+  }).detach();
+}
+
 }  // namespace
 
 void BlockStopSignals() {
   const sigset_t set = StopSet();
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
 void NoteStopSignals(const Environment& environment) {
@@ -65,8 +80,8 @@ void NoteStopSignals(const Environment& environment) {
     action.sa_mask = StopSet();
     ::sigaction(signal, &action, nullptr);
   }
-  const sigset_t set = StopSet();
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  BlockStopSignals();
+  StartSignalThread();
 }
 
 int NotedStopSignal() {

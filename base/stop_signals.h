@@ -5,7 +5,10 @@
 
 namespace ddprun {
 
-// From now on SIGTERM, SIGUSR1, SIGUSR2 and SIGINT are only noted, except those that are ignored.
+// From now on SIGTERM, SIGUSR1, SIGUSR2 and SIGINT are only noted, except those that are ignored. A
+// thread of its own notes them; the calling thread, and those that it starts, block them. So call
+// it before threads are started: a handler on a thread that runs a kernel of oneDNN would destroy
+// the heap.
 // A further one ends the process if it comes half a second or more after the first. But not under
 // ddprun, which kills after a time limit, and not under SLURM, which sends several.
 void NoteStopSignals(const Environment& environment);
@@ -13,7 +16,7 @@ void NoteStopSignals(const Environment& environment);
 int NotedStopSignal();
 // Returns the seconds since NotedStopSignal() came; 0 if there is none.
 double SecondsSinceStopSignal();
-// Blocks these signals until NoteStopSignals(): called before a fork whose child notes them.
+// Blocks these signals on the calling thread: called before a fork whose child notes them.
 void BlockStopSignals();
 
 }  // namespace ddprun

@@ -100,7 +100,8 @@ class Checkpointer {
 };
 
 // From now on the first signal by which a launcher, a scheduler or Ctrl-C asks this program to stop
-// only sets stop_requested().
+// only sets stop_requested(). A thread of its own handles the signals; the calling thread, and the
+// threads and processes that it starts, block them. So call it before threads are started.
 void install_stop_handler();
 // Returns whether this process has got such a signal.
 bool stop_requested();
