@@ -393,7 +393,8 @@ void SimulatedProcesses::Signal(pid_t pid, int signal) {
     for (const int later : std::exchange(process.pending, {})) React(pid, later);
   }
   if (signal == SIGSTOP || signal == SIGCONT) return;
-  if (signal != SIGUSR1) OnTold(pid, signal);
+  // SIGUSR1 passes through, unless workers that save are stopped by it.
+  if (signal != SIGUSR1 || (saves_ && world_.stop_signal == SIGUSR1)) OnTold(pid, signal);
   if (process.suspended) {
     process.pending.insert(signal);
   } else {
