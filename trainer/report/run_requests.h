@@ -21,7 +21,7 @@ class RunRequests {
   void NoteSave();
   // Removes all requests, because the run ends or a user starts it again.
   void Remove();
-  // Returns who asked for the stop: "alice asked for it (runs/mlp/stop)".
+  // Returns who asked for the stop: "USER asked for it (runs/mlp/stop)".
   std::string StopText() const;
 
  private:

@@ -7,15 +7,16 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr double kLeastReserve = 60;
-constexpr double kMostShare = 0.1;  // of the span, for the least reserve
+constexpr double kNoLimit = 364.0 * 24 * 3600;  // SLURM ends jobs without a limit after 365 days
+constexpr double kMostShare = 0.1;              // of the span, for the least reserve
 
 }  // namespace
 
 JobClock::JobClock(const Environment& environment, double now) {
   const auto end = ParseInt(environment.GetOr("SLURM_JOB_END_TIME", ""));
   if (!end || !environment.Get("SLURM_JOB_ID")) return;
-  end_ = static_cast<double>(*end);
-  span_ = std::max(0.0, *end_ - now);
+  span_ = std::max(0.0, static_cast<double>(*end) - now);
+  if (span_ < kNoLimit) end_ = static_cast<double>(*end);
 }
 
 void JobClock::NoteStep(double seconds) {

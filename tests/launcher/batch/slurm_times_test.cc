@@ -48,6 +48,9 @@ TEST(StopGrace, EndsBeforeSlurmKills) {
   EXPECT_EQ(inside.Of(SIGUSR2, now + 90s), 19s);  // SIGTERM comes at the end and leaves KillWait
   EXPECT_EQ(inside.Of(SIGUSR1, now + 200s), 19s);
 
+  // A job without a limit ends after a year, which is no time for a save.
+  EXPECT_EQ(inside.Of(SIGUSR1, now - 365 * 24h), 300s);
+
   const StopGrace endless =
       GraceOf(Environment(Environment::Variables{{"DDPRUN_KILL_WAIT", "0"}}), true);
   EXPECT_EQ(endless.Of(SIGTERM), 1s);

@@ -19,6 +19,11 @@ TEST(JobClock, KnowsNoEndOutsideOfSlurm) {
   }
 }
 
+TEST(JobClock, KnowsNoEndOfAJobWithoutLimit) {
+  EXPECT_FALSE(JobClock(JobThatEndsAt("31536000"), 0).Left(0));
+  EXPECT_TRUE(JobClock(JobThatEndsAt("31000000"), 0).Left(0));
+}
+
 TEST(JobClock, StopsAMinuteBeforeTheEnd) {
   const JobClock clock(JobThatEndsAt("10000"), 1000);
   EXPECT_EQ(clock.Left(9000), 1000);
