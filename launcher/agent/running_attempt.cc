@@ -53,10 +53,7 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
 }
 
 WorkerSpec RunningAttempt::SpecFor(int local_rank) const {
-  WorkerSpec spec = MakeWorkerSpec(shared_, local_rank);
-  // The template gives each worker the numbers of the descriptors that it passes on.
-  if (template_ != nullptr) spec.env.Unset("DDPRUN_NODE_MEMORY_FD");
-  return spec;
+  return MakeWorkerSpec(shared_, local_rank);
 }
 
 std::optional<WorkerSpec> RunningAttempt::Replace(const WorkerRecord& lost) {

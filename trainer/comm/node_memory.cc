@@ -54,9 +54,10 @@ Result<UniqueFd> ExchangeMemory(const Environment& environment,
 
 std::string StoreKey(const Environment& environment, const std::string& name) {
   // Steps of srun without an agent may share a store.
-  const std::string step =
-      environment.GetOr("SLURM_JOB_ID", "none") + "." + environment.GetOr("SLURM_STEP_ID", "");
-  return "ddprun/" + environment.GetOr("TORCHELASTIC_RUN_ID", step) + "/" +
+  const auto step = environment.Get("SLURM_STEP_ID");
+  const std::string own =
+      step ? environment.GetOr("SLURM_JOB_ID", "") + "." + *step : std::string("none");
+  return "ddprun/" + environment.GetOr("TORCHELASTIC_RUN_ID", own) + "/" +
          environment.GetOr("TORCHELASTIC_RESTART_COUNT", "0") + "/" + name;
 }
 

@@ -11,6 +11,7 @@
 #include <ATen/ops/silu.h>
 #include <ATen/ops/sin.h>
 
+#include <mutex>
 #include <numbers>
 #include <string>
 #include <vector>
@@ -134,13 +135,22 @@ class Llama final : public CausalModel {
     return stages;
   }
 
+  // Returns the frequencies on the device. Copies them when it is first asked for the device.
+  at::Tensor FrequenciesOn(c10::Device device) const {
+    if (device.is_cpu()) return frequencies_;
+    const std::lock_guard lock(mutex_);
+    for (const at::Tensor& copy : device_frequencies_) {
+      if (copy.device() == device) return copy;
+    }
+    return device_frequencies_.emplace_back(ToDevice(frequencies_, device));
+  }
+
   // Returns the rotation in the weights' type.
   Rotation RotationOf(int64_t start, int64_t length, c10::Device device) const {
     const at::NoGradGuard no_grad;
     const at::Tensor positions =
         at::arange(start, start + length, at::device(device).dtype(at::kLong)).to(at::kFloat);
-    if (frequencies_.device() != device) frequencies_ = ToDevice(frequencies_.cpu(), device);
-    const at::Tensor angles = at::outer(positions, frequencies_);
+    const at::Tensor angles = at::outer(positions, FrequenciesOn(device));
     const at::Tensor both = at::cat({angles, angles}, -1);
     const at::ScalarType type = norm_.scalar_type();
     return {at::cos(both).to(type), at::sin(both).to(type)};
@@ -199,8 +209,10 @@ class Llama final : public CausalModel {
   const LlamaOptions options_;
   const int64_t heads_;  // H and K, of this rank
   const int64_t groups_;
-  // float32 [D / 2], on the device of the last batch: a recorded step copies nothing from the host.
-  mutable at::Tensor frequencies_;
+  at::Tensor frequencies_;  // float32 [D / 2], on the host
+  // Copies on devices, because a recorded step copies nothing from the host.
+  mutable std::vector<at::Tensor> device_frequencies_;
+  mutable std::mutex mutex_;  // of the copies: stages may run on threads
   WordVectors embedding_;
   std::vector<LlamaBlock> blocks_;
   at::Tensor norm_;  // [C]

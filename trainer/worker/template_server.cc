@@ -150,6 +150,8 @@ size_t ReadBytes(const UniqueFd& pipe, size_t count) {
 void TakeOver(Request& request) {
   for (int fd = 0; fd < 3; ++fd) dup2(request.descriptors[static_cast<size_t>(fd)].get(), fd);
   for (size_t i = 0; i < 3; ++i) request.descriptors[i].reset();
+  // The agent's numbers of the descriptors become those here. A worker whose host has several
+  // agents has no memory of its agent.
   if (request.environment.Get("DDPRUN_NODE_MEMORY_FD")) {
     request.environment.Set("DDPRUN_NODE_MEMORY_FD", std::to_string(request.descriptors[3].get()));
   }

@@ -20,7 +20,8 @@ Config MustRead(const std::filesystem::path& path) {
 TEST(ShippedConfigs, AreFreeOfErrors) {
   size_t count = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(kConfigs)) {
-    if (!entry.is_regular_file()) continue;
+    // configs/slurm has batch files, which tests/launcher/submit reads.
+    if (!entry.is_regular_file() || entry.path().extension() == ".sbatch") continue;
     EXPECT_EQ(entry.path().extension(), ".json") << entry.path();
     MustRead(entry.path());
     ++count;

@@ -159,6 +159,9 @@ DDPRUN_ROWS = {
     ],
     "doctor": [(["more"], "more")],
     "store": [(["more"], "more")],
+    "submit": [([], "NO TARGET"), (["gone.json"], "gone.json")],
+    "save": [([], "JOB"), (["gone"], "gone")],
+    "stop": [([], "JOB"), (["gone"], "gone")],
     "explain": [(["gone-page"], "gone-page")],
 }
 # The same with nobody's rights, and on a full disk.
