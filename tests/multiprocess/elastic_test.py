@@ -184,11 +184,11 @@ class LostNodes(ElasticJob):
         self.wait_for_one_node_waiting(host)
         lost = self.node("b", "--spares=1")
         self.wait_for_world(2, 0, "a", "b")
-        spare = self.node("c", "--spares=1")
+        spare = self.waiting_spare("c")
         self.kill_agent(lost)
         last = self.wait_for_world(2, 0, "a", "c")
         self.assertEqual(last[1][0], self.worlds("b")[0][0], "it takes the lost node's rank")
-        unused = self.node("d", "--spares=1")
+        unused = self.waiting_spare("d")
         self.end_well(host, spare, unused)
         self.assertIn("the job has ended well without this spare", unused.err)
         self.assertEqual(self.worlds("d"), [])
@@ -203,6 +203,14 @@ class LostNodes(ElasticJob):
         self.assertEqual(other.returncode, 1)
         self.assertIn(f"the rendezvous at 127.0.0.1:{self.port} is gone", other.err)
         self.assert_nothing_left()
+
+    def waiting_spare(self, name):
+        log = self.path("log." + name)
+        spare = self.node(name, "--spares=1", "--log_file=" + log)
+        harness.wait_until(
+            lambda: os.path.exists(log) and 'says "progress"' in open(log).read(), "a spare to wait"
+        )
+        return spare
 
     def wait_for_one_node_waiting(self, node):
         """Until the node hosts the rendezvous: another one then cannot."""
