@@ -1,6 +1,7 @@
 // The place of this process in a step of SLURM, from the environment that srun sets.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "base/result.h"
 
 namespace ddprun {
+
+// SLURM ends a job without a limit after 365 days. An end that is further away than this is none.
+inline constexpr std::chrono::hours kNoSlurmLimit{364 * 24};
 
 struct SlurmStep {
   std::string name;                // "17.0": job and step

@@ -42,7 +42,7 @@ MAY_INCLUDE = {
     "launcher/sweep": ["launcher/cli", "base"],
     "launcher/doctor": ["launcher/cli", "launcher/cluster", "launcher/process", *RENDEZVOUS],
     "launcher/batch": ["launcher/cli", "launcher/process", *RENDEZVOUS],
-    "launcher/submit": ["launcher/cli", "launcher/process", *RENDEZVOUS],
+    "launcher/submit": ["launcher/batch", "launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/requests": ["launcher/submit", "launcher/process", "base"],
     "launcher": [
         "launcher/doctor", "launcher/sweep", "launcher/agent", "launcher/batch",

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/flight_recorder.h"
+#include "launcher/agent/worker_defaults.h"
 
 namespace ddprun::launcher {
 
@@ -14,9 +15,7 @@ void SetHostShare(const HostShare& share, Environment& env) {
   // The agent's recorder has one page.
   env.Set(kFlightPageVariable, "0");
   if (share.workers > 1) env.Unset("DDPRUN_NODE_MEMORY_FD");
-  if (share.threads > 0 && !env.Get("OMP_NUM_THREADS")) {
-    env.Set("OMP_NUM_THREADS", std::to_string(share.threads));
-  }
+  if (share.threads > 0) ShareCores(share.threads, /*workers=*/1, env);
 }
 
 }  // namespace ddprun::launcher

@@ -4,20 +4,20 @@
 
 #include <algorithm>
 
+#include "base/slurm_step.h"
+
 namespace ddprun::launcher {
 
 namespace {
 
 // ddprun ends the workers so long before SLURM kills all, in order to report it.
 constexpr std::chrono::seconds kReserve{1};
-// SLURM ends jobs without a limit after 365 days.
-constexpr std::chrono::hours kNoLimit{364 * 24};
 
 }  // namespace
 
 StopGrace::Milliseconds StopGrace::Of(int signal, WallTime now) const {
   if (signal != SIGUSR1 && signal != SIGUSR2) return usual_;
-  if (!job_end_ || *job_end_ - now > kNoLimit) return warned_;
+  if (!job_end_ || *job_end_ - now > kNoSlurmLimit) return warned_;
   return std::max(usual_, std::chrono::duration_cast<Milliseconds>(*job_end_ - now));
 }
 

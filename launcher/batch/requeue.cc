@@ -30,14 +30,6 @@ RequeueDecision DecideRequeue(const RequeueFacts& facts) {
   return {.requeues = true};
 }
 
-std::string ReadJobField(std::string_view name, std::string_view text) {
-  const std::string key = " " + std::string(name) + "=";
-  const size_t at = text.find(key);
-  if (at == text.npos) return "";
-  const size_t begin = at + key.size();
-  return std::string(text.substr(begin, text.find_first_of(" \n", begin) - begin));
-}
-
 std::string SlurmJobName(const Environment& env) {
   const auto array = env.Get("SLURM_ARRAY_JOB_ID");
   const auto task = env.Get("SLURM_ARRAY_TASK_ID");

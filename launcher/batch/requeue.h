@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "launcher/cli/options.h"
 
@@ -29,9 +28,6 @@ struct RequeueDecision {
 };
 
 RequeueDecision DecideRequeue(const RequeueFacts& facts);
-
-// Returns the word after " NAME=" in the output of "scontrol show job -o"; "" if there is none.
-std::string ReadJobField(std::string_view name, std::string_view text);
 
 // Returns the job's name for scontrol: "7", or of an array's element "7_3".
 std::string SlurmJobName(const Environment& env);

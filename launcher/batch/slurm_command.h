@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/env.h"
@@ -16,5 +17,8 @@ namespace ddprun::launcher {
 std::optional<ProgramOutput> RunSlurmCommand(std::vector<std::string> words,
                                              const Environment& env,
                                              std::chrono::milliseconds patience);
+
+// Returns the value of NAME=value in the output of "scontrol show job -o"; "" if it is not there.
+std::string ReadJobField(std::string_view name, std::string_view text);
 
 }  // namespace ddprun::launcher

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "launcher/batch/slurm_command.h"
 #include "launcher/cli/target.h"
 #include "launcher/process/program_output.h"
 
@@ -48,14 +49,6 @@ Error Refused(const std::string& text) {
                .what = "Nothing was submitted. sbatch says:\n" + said,
                .hint = std::move(hint),
                .page = "sbatch-refused"};
-}
-
-// Returns the value of KEY=value in a line of scontrol; "" if it is not there.
-std::string FieldOf(const std::string& line, const std::string& key) {
-  const size_t at = (" " + line).find(" " + key + "=");
-  if (at == line.npos) return "";
-  const size_t begin = at + key.size() + 1;
-  return line.substr(begin, line.find_first_of(" \n", begin) - begin);
 }
 
 bool HasEnded(const std::string& state) {
@@ -144,7 +137,7 @@ Result<int> FollowJob(const std::string& id, const Environment& env) {
   while (true) {
     const auto output = RunForOutput({scontrol, "-o", "show", "job", id}, env,
                                      /*with_stderr=*/true, kPatience);
-    const std::string state = output ? FieldOf(output->text, "JobState") : "";
+    const std::string state = output ? ReadJobField("JobState", output->text) : "";
     if (state.empty() && output && output->text.find("Invalid job id") != std::string::npos) {
       return Error{.title = "JOB IS GONE",
                    .where = "job " + id,
@@ -152,8 +145,8 @@ Result<int> FollowJob(const std::string& id, const Environment& env) {
                    .hint = "Its log has the end; sacct -j " + id + " may have its exit code.",
                    .page = "no-slurm"};
     }
-    if (!state.empty()) path = FieldOf(output->text, "StdOut");
-    const std::string reason = state == "PENDING" ? FieldOf(output->text, "Reason") : "";
+    if (!state.empty()) path = ReadJobField("StdOut", output->text);
+    const std::string reason = state == "PENDING" ? ReadJobField("Reason", output->text) : "";
     const std::string line =
         "[ddprun] job " + id + ": " + (state.empty() ? "SLURM does not answer" : state) +
         (reason.empty() || reason == "None" ? "" : ", waits because of " + reason) + "\n";
@@ -161,7 +154,7 @@ Result<int> FollowJob(const std::string& id, const Environment& env) {
     shown = line;
     if (HasEnded(state)) {
       log.Print(path);
-      return CodeOf(state, FieldOf(output->text, "ExitCode"));
+      return CodeOf(state, ReadJobField("ExitCode", output->text));
     }
     for (milliseconds slept{0}; slept < pause; slept += kBetweenReads) {
       log.Print(path);

@@ -1,14 +1,16 @@
 #include "trainer/worker/job_clock.h"
 
 #include <algorithm>
+#include <chrono>
+
+#include "base/slurm_step.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
 constexpr double kLeastReserve = 60;
-constexpr double kNoLimit = 364.0 * 24 * 3600;  // SLURM ends jobs without a limit after 365 days
-constexpr double kMostShare = 0.1;              // of the span, for the least reserve
+constexpr double kMostShare = 0.1;  // of the span, for the least reserve
 
 }  // namespace
 
@@ -16,7 +18,8 @@ JobClock::JobClock(const Environment& environment, double now) {
   const auto end = ParseInt(environment.GetOr("SLURM_JOB_END_TIME", ""));
   if (!end || !environment.Get("SLURM_JOB_ID")) return;
   span_ = std::max(0.0, static_cast<double>(*end) - now);
-  if (span_ < kNoLimit) end_ = static_cast<double>(*end);
+  if (span_ <= std::chrono::duration<double>(kNoSlurmLimit).count())
+    end_ = static_cast<double>(*end);
 }
 
 void JobClock::NoteStep(double seconds) {

@@ -49,7 +49,8 @@ TEST(ErrorFileForParent, SaysWhichFileCannotBeWritten) {
 }
 
 TEST(OutcomeOfJob, TellsALostNodeFromItsFailedWorker) {
-  JobEnd end{.peer_failure = rendezvous::RoundEnd{.node_rank = 1, .message = "node 1 is gone"}};
+  JobEnd end;
+  end.peer_failure = rendezvous::RoundEnd{.node_rank = 1, .message = "node 1 is gone"};
   end.node_rank = 2;
   EXPECT_TRUE(OutcomeOf(end).lost_node);
   EXPECT_FALSE(OutcomeOf(end).may_requeue);  // node rank 0 does it
@@ -60,7 +61,9 @@ TEST(OutcomeOfJob, TellsALostNodeFromItsFailedWorker) {
 }
 
 TEST(OutcomeOfJob, HasAWorkersCodeOnlyIfASignalStoppedTheJob) {
-  JobEnd end{.unstyled_code = 1, .worker_code = 75};
+  JobEnd end;
+  end.unstyled_code = 1;
+  end.worker_code = 75;
   EXPECT_EQ(OutcomeOf(end).worker_code, std::nullopt);  // the failure of another node stopped it
   end.stop_signal = SIGTERM;
   EXPECT_EQ(OutcomeOf(end).worker_code, 75);

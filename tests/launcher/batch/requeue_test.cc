@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "launcher/batch/gained_steps.h"
+#include "launcher/batch/slurm_command.h"
 
 namespace ddprun::launcher {
 namespace {
@@ -85,6 +86,7 @@ TEST(JobField, IsAWordOfScontrol) {
   EXPECT_EQ(ReadJobField("JobState", text), "RUNNING");
   EXPECT_EQ(ReadJobField("Reason", text), "TimeLimit");
   EXPECT_EQ(ReadJobField("State", text), "");
+  EXPECT_EQ(ReadJobField("JobId", "JobId=7 JobName=a"), "7");
   EXPECT_EQ(ReadJobField("JobState", "slurm_load_jobs error: Invalid job id specified"), "");
 }
 
