@@ -1,8 +1,5 @@
 #include "launcher/doctor/test_nodes.h"
 
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +14,7 @@
 
 #include "base/slurm_step.h"
 #include "base/text.h"
+#include "base/untrusted_json.h"
 #include "launcher/doctor/checks.h"
 #include "launcher/doctor/link_test.h"
 #include "launcher/doctor/node_pairs.h"
@@ -115,43 +113,18 @@ Result<std::unique_ptr<TcpStore>> Reach(const rendezvous::RendezvousOptions& rdz
   }
 }
 
-struct OwnAddress {
-  std::string text;
-  std::string interface;
-};
-
-std::vector<OwnAddress> ReadOwnAddresses() {
-  std::vector<OwnAddress> found;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return found;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || (entry->ifa_flags & IFF_UP) == 0) continue;
-    asio::ip::address address;
-    if (entry->ifa_addr->sa_family == AF_INET) {
-      const auto* four = reinterpret_cast<const sockaddr_in*>(entry->ifa_addr);
-      address = asio::ip::address_v4(ntohl(four->sin_addr.s_addr));
-    } else if (entry->ifa_addr->sa_family == AF_INET6) {
-      const auto* six = reinterpret_cast<const sockaddr_in6*>(entry->ifa_addr);
-      asio::ip::address_v6::bytes_type bytes;
-      std::ranges::copy(six->sin6_addr.s6_addr, bytes.begin());
-      address = asio::ip::address_v6(bytes);
-      if (address.to_v6().is_link_local()) continue;
-    } else {
-      continue;
-    }
-    if (!address.is_loopback()) found.push_back({address.to_string(), entry->ifa_name});
-  }
-  ::freeifaddrs(list);
-  return found;
-}
-
 // Fills in addresses, of which the first is one of `used` if this node has it.
 void FillInNetwork(const std::vector<std::string>& used, NodeFacts& self) {
-  std::vector<OwnAddress> own = ReadOwnAddresses();
-  std::stable_partition(own.begin(), own.end(), [&](const OwnAddress& address) {
-    return std::ranges::find(used, address.text) != used.end();
+  std::vector<rendezvous::OwnAddress> own = rendezvous::ReadOwnAddresses();
+  std::erase_if(own, [](const rendezvous::OwnAddress& each) {
+    const asio::ip::address& address = each.address;
+    const bool link_local = address.is_v6() && address.to_v6().is_link_local();
+    return !each.up || address.is_loopback() || link_local;
   });
-  for (const OwnAddress& address : own) self.addresses.push_back(address.text);
+  std::stable_partition(own.begin(), own.end(), [&](const rendezvous::OwnAddress& each) {
+    return std::ranges::find(used, each.address.to_string()) != used.end();
+  });
+  for (const auto& each : own) self.addresses.push_back(each.address.to_string());
   if (own.empty()) return;
   std::ifstream("/sys/class/net/" + own.front().interface + "/mtu") >> self.mtu;
 }
@@ -247,6 +220,34 @@ std::vector<LinkFacts> TestPairs(TcpStore& store, const std::vector<NodeFacts>& 
   return links;
 }
 
+// What the first node publishes, and what each node reports.
+struct GatheredNodes {
+  std::vector<NodeFacts> nodes;
+  std::string file;  // to look for; "" means none
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(GatheredNodes, nodes, file)
+};
+struct NodeResult {
+  std::vector<LinkFacts> links;
+  bool sees_file = false;
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(NodeResult, links, sees_file)
+};
+
+// Reads what another node, or a stranger who reaches the store, has written.
+template <typename Value>
+Result<Value> Received(const std::string& text) {
+  const json value = ParseUntrustedJson(text);
+  try {
+    return value.get<Value>();
+  } catch (const json::exception&) {
+    return Error{.code = Code::kRendezvous,
+                 .title = "NOT UNDERSTOOD",
+                 .where = "ddprun doctor --nodes",
+                 .what = "The store has a value that this version of ddprun does not write.",
+                 .hint = "Start the same ddprun on all nodes, and let nobody else reach the port.",
+                 .page = "no-rendezvous"};
+  }
+}
+
 // Waits for the nodes, and publishes those that came and the file to look for.
 Result<NodesTest> Gather(TcpStore& store,
                          const std::vector<std::string>& names,
@@ -257,20 +258,21 @@ Result<NodesTest> Gather(TcpStore& store,
     const Deadline until = std::max(deadline, DeadlineAfter(kPause));
     const auto facts = store.Get(Key("node", static_cast<int>(i)), until);
     if (facts) {
-      test.nodes.push_back(json::parse(*facts).get<NodeFacts>());
+      DDPRUN_ASSIGN(NodeFacts node, Received<NodeFacts>(*facts));
+      test.nodes.push_back(std::move(node));
     } else if (facts.error().code == Code::kDeadlineExceeded) {
       test.missing.push_back(names[i]);
     } else {
       return facts.error();
     }
   }
-  const json all = {{"nodes", test.nodes}, {"file", file.problem().empty() ? file.path() : ""}};
+  const json all = GatheredNodes{test.nodes, file.problem().empty() ? file.path() : ""};
   DDPRUN_TRY(store.Set("doctor/all", all.dump(), DeadlineAfter(kAnswerTimeout)));
   return test;
 }
 
 // Reads the nodes' results. Those that do not report in time are silent.
-void ReadResults(TcpStore& store, NodesTest& test) {
+Status ReadResults(TcpStore& store, NodesTest& test) {
   const Deadline deadline = DeadlineAfter(kRoundTimeout);
   for (size_t i = 0; i < test.nodes.size(); ++i) {
     const auto text =
@@ -279,10 +281,14 @@ void ReadResults(TcpStore& store, NodesTest& test) {
       test.silent.push_back(test.nodes[i].host);
       continue;
     }
-    const json result = json::parse(*text);
-    for (const json& link : result["links"]) test.links.push_back(link.get<LinkFacts>());
-    if (!result["sees_file"].get<bool>()) test.without_file.push_back(static_cast<int>(i));
+    DDPRUN_ASSIGN(const NodeResult result, Received<NodeResult>(*text));
+    std::ranges::copy_if(result.links, std::back_inserter(test.links), [&](const LinkFacts& link) {
+      const auto is_node = [&](int node) { return node >= 0 && node < std::ssize(test.nodes); };
+      return is_node(link.from) && is_node(link.to);
+    });
+    if (!result.sees_file) test.without_file.push_back(static_cast<int>(i));
   }
+  return {};
 }
 
 void WaitForOthers(TcpStore& store, int64_t others) {
@@ -332,7 +338,7 @@ Status TakePart(TcpStore& store,
   }
   const int at = static_cast<int>(self - nodes.begin());
   const bool sees = file.empty() || SeesFile(file);
-  const json result = {{"links", TestPairs(store, nodes, at)}, {"sees_file", sees}};
+  const json result = NodeResult{TestPairs(store, nodes, at), sees};
   return store.Set(Key("result", at), result.dump(), DeadlineAfter(kAnswerTimeout));
 }
 
@@ -376,9 +382,8 @@ Result<NodesOutcome> TestNodes(const Options& options, const Environment& env, N
   if (!place.first) {
     const Deadline gathered = deadline + kRoundTimeout;
     DDPRUN_ASSIGN(const std::string text, store->Get("doctor/all", gathered));
-    const json all = json::parse(text);
-    DDPRUN_TRY(TakePart(*store, all["nodes"].get<std::vector<NodeFacts>>(), self.node,
-                        all["file"].get<std::string>()));
+    DDPRUN_ASSIGN(const GatheredNodes all, Received<GatheredNodes>(text));
+    DDPRUN_TRY(TakePart(*store, all.nodes, self.node, all.file));
     DDPRUN_ASSIGN(std::ignore, store->Get("doctor/end", DeadlineAfter(2 * kRoundTimeout)));
     DDPRUN_ASSIGN(std::ignore, store->Add("doctor/left", 1, DeadlineAfter(kAnswerTimeout)));
     return NodesOutcome{};
@@ -386,7 +391,7 @@ Result<NodesOutcome> TestNodes(const Options& options, const Environment& env, N
   const SharedFile file(self.folder);
   DDPRUN_ASSIGN(NodesTest test, Gather(*store, ExpectedNames(env, place.nodes), file, deadline));
   DDPRUN_TRY(TakePart(*store, test.nodes, self.node, ""));
-  ReadResults(*store, test);
+  DDPRUN_TRY(ReadResults(*store, test));
   DDPRUN_TRY(store->Set("doctor/end", "", DeadlineAfter(kAnswerTimeout)));
   WaitForOthers(*store, static_cast<int64_t>(test.nodes.size() - 1 - test.silent.size()));
   return NodesOutcome{.first = true, .test = std::move(test)};

@@ -1,6 +1,7 @@
 #include "rendezvous/net/address.h"
 
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <unistd.h>
@@ -176,15 +177,23 @@ bool NamesLoopback(std::string_view host) {
   return IsLocalhostName(ToAsciiLower(host));
 }
 
-bool IsOwnAddress(const asio::ip::address& address) {
-  if (address.is_loopback()) return true;
+std::vector<OwnAddress> ReadOwnAddresses() {
+  std::vector<OwnAddress> found;
   ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return false;
+  if (getifaddrs(&list) != 0) return found;
   const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> owner(list, &freeifaddrs);
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (IsInternet(entry->ifa_addr) && FromSockaddr(entry->ifa_addr) == address) return true;
+    if (!IsInternet(entry->ifa_addr)) continue;
+    found.push_back(
+        {FromSockaddr(entry->ifa_addr), entry->ifa_name, (entry->ifa_flags & IFF_UP) != 0});
   }
-  return false;
+  return found;
+}
+
+bool IsOwnAddress(const asio::ip::address& address) {
+  if (address.is_loopback()) return true;
+  const std::vector<OwnAddress> own = ReadOwnAddresses();
+  return std::ranges::find(own, address, &OwnAddress::address) != own.end();
 }
 
 }  // namespace ddprun::rendezvous

@@ -45,6 +45,14 @@ std::string HostName();
 // Returns whether `host` is "localhost", a name that ends in ".localhost", or a loopback literal.
 bool NamesLoopback(std::string_view host);
 
+// An address of this machine, and the name of its interface.
+struct OwnAddress {
+  asio::ip::address address;
+  std::string interface;
+  bool up = false;
+};
+std::vector<OwnAddress> ReadOwnAddresses();
+
 // Returns whether one of this machine's interfaces has the address (true for all of 127/8).
 bool IsOwnAddress(const asio::ip::address& address);
 
