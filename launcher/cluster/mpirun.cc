@@ -56,7 +56,7 @@ Result<std::optional<ClusterPlace>> FindPlace(const Environment& env, const Name
                          "as the others.",
                  .hint = "mpirun --map-by slot does that, or start one agent a host:\n" +
                          place.one_agent_a_host + " ddprun --nproc_per_node=N ...",
-                 .page = "slurm-step"};
+                 .page = "processes-in-turn"};
   }
   place.share = HostShare{.first_local_rank = static_cast<int>(local),
                           .workers = static_cast<int>(here),
