@@ -104,6 +104,9 @@ Result<const CudaModule*> OpenCudaModule(const std::string& path) {
     return OtherBuild(path, std::string("LibTorch ") + module->torch,
                       std::string("LibTorch ") + TORCH_VERSION);
   }
+  // After an error of a device LibTorch's allocator throws when a tensor's memory is freed, thus
+  // while the stack unwinds: nobody catches that.
+  uncaught_error = [] { return CurrentDeviceError([] { return std::string("more memory"); }); };
   return module;
 }
 
