@@ -173,6 +173,19 @@ class OnTheStandIn(training.TrainingTest):
         self.assertRegex(job.err, r"did not come to .* in time: 1\.")
         self.assert_nothing_left()
 
+    def test_keeps_no_step_whose_gradients_were_not_summed(self):
+        # Both ranks lose NCCL's network, and no collective over the host shows it.
+        config = training.gpt_config(
+            run={"device": "cuda"}, comm={"train_timeout_seconds": DEADLINE_OF_RANKS_S},
+            checkpoint={"save_steps": 1})
+        job = self.run_ddprun("--nproc_per_node=2", self.write_config(config),
+                              env={"STANDIN_NETWORK_BREAKS_AT": "3"})
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("GPU COLLECTIVE FAILED", job.err)
+        self.assertEqual([row["step"] for row in self.metrics("gpt") if "loss" in row], [1])
+        self.assertLessEqual(set(os.listdir(self.path("runs/gpt/checkpoints"))),
+                             {"latest", "step-1"})
+
     def test_says_that_memory_is_not_enough(self):
         config = training.gpt_config(run={"device": "cuda"})
         job = self.run_ddprun("--nproc_per_node=1", self.write_config(config),
