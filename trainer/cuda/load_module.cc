@@ -209,9 +209,9 @@ Error CurrentDeviceError(const std::function<std::string()>& needs) {
                          "\nResults of collectives were expected; this step's may be wrong, so it "
                          "is neither reported nor saved.",
                  .hint =
-                     "NCCL's lines above name the collective. Look at the other ranks' messages and "
-                     "at the network between\nthe GPUs (NCCL_DEBUG=INFO). If ranks are only slow, "
-                     "raise comm.train_timeout_seconds.",
+                     "NCCL's lines above name the collective. Look at the messages of other ranks, "
+                     "and at the network\nbetween the GPUs (NCCL_DEBUG=INFO). If ranks are only "
+                     "slow, raise comm.train_timeout_seconds.",
                  .page = "gpu-collective-failed"};
   } catch (...) {
     return CurrentError();

@@ -10,6 +10,7 @@ import training
 
 STANDIN = os.environ["STANDIN_FOLDER"]
 DEADLINE_OF_RANKS_S = 5
+ZERO = ("zero1", "zero2", "zero3")
 
 
 class OnTheStandIn(training.TrainingTest):
@@ -31,7 +32,7 @@ class OnTheStandIn(training.TrainingTest):
         self.assertGreater(len(set(losses)), 1, "it learns")
         return losses
 
-    def compare(self, make_config, ranks=1, tolerance=1e-5, **sections):
+    def compare(self, make_config, ranks=1, tolerance=1e-5, mesh="", **sections):
         """The losses on CUDA are those on the CPU."""
         losses = {}
         for device in ("cpu", "cuda"):
@@ -39,14 +40,15 @@ class OnTheStandIn(training.TrainingTest):
             config["run"]["device"] = device
             if device == "cpu":
                 config["training"].pop("cuda_graph", None)
-            losses[device] = self.losses_of(device, ranks, config)
+            losses[device] = self.losses_of(device + mesh, ranks, config)
         largest = max(abs(one - other) for one, other in zip(*losses.values(), strict=True))
-        print(f"{self._testMethodName}: largest difference of losses: {largest:.2e}")
+        print(f"{self._testMethodName} {mesh}: largest difference of losses: {largest:.2e}")
         self.assertLess(largest, tolerance)
-        self.assertEqual(self.metrics("cuda")[0]["device"], "cuda:0")
+        self.assertEqual(self.metrics("cuda" + mesh)[0]["device"], "cuda:0")
 
         with open(self.path("launches")) as file:
             launches = file.read()
+        os.remove(file.name)
         if ranks > 1:
             self.assertIn("ncclAllReduce", launches)
         self.assertEqual("graph of" in launches, "cuda_graph" in sections.get("training", {}))
@@ -131,6 +133,30 @@ class OnTheStandIn(training.TrainingTest):
     def test_pipeline(self):
         self.compare(training.gpt_config, 2, strategy={"type": "pipeline"},
                      training={"gradient_accumulation_steps": 2})
+
+    def compare_meshes(self, ranks, meshes):
+        gpt = self.fresh({"type": "gpt", "hidden_size": 32, "num_hidden_layers": 8,
+                          "num_attention_heads": 8}, training.gpt_config()["data"], steps=3)
+        for number, strategy in enumerate(meshes):
+            with self.subTest(ranks=ranks, **strategy):
+                self.compare(gpt, ranks, mesh=str(number), strategy=strategy,
+                             training={"per_device_train_batch_size": 4,
+                                       "gradient_accumulation_steps": 2})
+
+    def test_meshes_of_four_ranks(self):
+        self.compare_meshes(4, [
+            *({"type": name} for name in (*ZERO, "tensor_parallel", "pipeline")),
+            {"type": "zero3", "shard_size": 2},
+            {"type": "zero3", "tensor_parallel_size": 2},
+            {"type": "tensor_parallel", "tensor_parallel_size": 2},
+            {"type": "pipeline", "pipeline_parallel_size": 2, "tensor_parallel_size": 2}])
+
+    def test_meshes_of_eight_ranks(self):
+        self.compare_meshes(8, [
+            *({"type": name} for name in (*ZERO, "tensor_parallel", "pipeline")),
+            {"type": "zero3", "shard_size": 2, "tensor_parallel_size": 2},
+            {"type": "zero1", "pipeline_parallel_size": 2},
+            {"type": "pipeline", "pipeline_parallel_size": 2, "tensor_parallel_size": 2}])
 
     def test_goes_on_from_a_checkpoint(self):
         runs = (("all", 6, {}), ("first", 3, {}), ("first", 6, {"resume": "auto"}))
