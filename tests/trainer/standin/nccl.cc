@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <random>
 #include <thread>
@@ -134,10 +135,20 @@ struct Collective {
   std::abort();
 }
 
+// From this call of each communicator on, the network is lost: no rank reaches another.
+uint64_t FirstLostCall() {
+  const char* const text = std::getenv("STANDIN_NETWORK_BREAKS_AT");
+  return text == nullptr ? std::numeric_limits<uint64_t>::max() : std::stoull(text);
+}
+
 void Perform(ncclComm& comm, const Collective& one) {
   const std::lock_guard lock(comm.mutex);
   Meeting& meeting = *comm.meeting;
   const uint64_t number = ++comm.calls;
+  if (number >= FirstLostCall()) {
+    Until(comm, [] { return false; });
+    return;
+  }
   Slot& mine = meeting.slots[comm.rank];
   mine.pid = getpid();
   mine.from = one.from;

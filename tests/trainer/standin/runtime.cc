@@ -340,6 +340,7 @@ cudaError_t cudaMemset(void* to, int value, size_t bytes) {
   return cudaMemsetAsync(to, value, bytes, nullptr);
 }
 
+// NOLINTBEGIN(bugprone-reserved-identifier): CUDA's names
 void** __cudaRegisterFatBinary(void*) {
   static void* handle;
   return &handle;
@@ -381,6 +382,7 @@ cudaError_t __cudaLaunchKernel(
     cudaKernel_t function, dim3, dim3, void**, size_t, cudaStream_t stream) {
   return Launch(function, stream);
 }
+// NOLINTEND(bugprone-reserved-identifier)
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void**) {
   return Launch(function, config->stream);
 }

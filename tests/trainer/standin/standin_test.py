@@ -10,6 +10,7 @@ import training
 
 STANDIN = os.environ["STANDIN_FOLDER"]
 DEADLINE_OF_RANKS_S = 5
+ZERO = ("zero1", "zero2", "zero3")
 
 
 class OnTheStandIn(training.TrainingTest):
@@ -31,7 +32,7 @@ class OnTheStandIn(training.TrainingTest):
         self.assertGreater(len(set(losses)), 1, "it learns")
         return losses
 
-    def compare(self, make_config, ranks=1, tolerance=1e-5, **sections):
+    def compare(self, make_config, ranks=1, tolerance=1e-5, mesh="", **sections):
         """The losses on CUDA are those on the CPU."""
         losses = {}
         for device in ("cpu", "cuda"):
@@ -39,17 +40,19 @@ class OnTheStandIn(training.TrainingTest):
             config["run"]["device"] = device
             if device == "cpu":
                 config["training"].pop("cuda_graph", None)
-            losses[device] = self.losses_of(device, ranks, config)
+            losses[device] = self.losses_of(device + mesh, ranks, config)
         largest = max(abs(one - other) for one, other in zip(*losses.values(), strict=True))
-        print(f"{self._testMethodName}: largest difference of losses: {largest:.2e}")
+        print(f"{self._testMethodName} {mesh}: largest difference of losses: {largest:.2e}")
         self.assertLess(largest, tolerance)
-        self.assertEqual(self.metrics("cuda")[0]["device"], "cuda:0")
+        self.assertEqual(self.metrics("cuda" + mesh)[0]["device"], "cuda:0")
 
         with open(self.path("launches")) as file:
             launches = file.read()
+        os.remove(file.name)
         if ranks > 1:
             self.assertIn("ncclAllReduce", launches)
         self.assertEqual("graph of" in launches, "cuda_graph" in sections.get("training", {}))
+        return launches
 
     def fresh(self, model, data, steps=4):
         def make(**sections):
@@ -79,7 +82,8 @@ class OnTheStandIn(training.TrainingTest):
         self.compare(training.toy_config)
 
     def test_one_rank_of_a_gpt(self):
-        self.compare(training.gpt_config)
+        launches = self.compare(training.gpt_config)
+        self.assertNotIn("NormTwoOps", launches, "one kernel takes the norms of many gradients")
 
     def test_one_rank_of_a_gpt_in_bf16(self):
         self.compare(training.gpt_config, tolerance=5e-2, training={"precision": "bf16"})
@@ -132,6 +136,30 @@ class OnTheStandIn(training.TrainingTest):
         self.compare(training.gpt_config, 2, strategy={"type": "pipeline"},
                      training={"gradient_accumulation_steps": 2})
 
+    def compare_meshes(self, ranks, meshes):
+        gpt = self.fresh({"type": "gpt", "hidden_size": 32, "num_hidden_layers": 8,
+                          "num_attention_heads": 8}, training.gpt_config()["data"], steps=3)
+        for number, strategy in enumerate(meshes):
+            with self.subTest(ranks=ranks, **strategy):
+                self.compare(gpt, ranks, mesh=str(number), strategy=strategy,
+                             training={"per_device_train_batch_size": 4,
+                                       "gradient_accumulation_steps": 2})
+
+    def test_meshes_of_four_ranks(self):
+        self.compare_meshes(4, [
+            *({"type": name} for name in (*ZERO, "tensor_parallel", "pipeline")),
+            {"type": "zero3", "shard_size": 2},
+            {"type": "zero3", "tensor_parallel_size": 2},
+            {"type": "tensor_parallel", "tensor_parallel_size": 2},
+            {"type": "pipeline", "pipeline_parallel_size": 2, "tensor_parallel_size": 2}])
+
+    def test_meshes_of_eight_ranks(self):
+        self.compare_meshes(8, [
+            *({"type": name} for name in (*ZERO, "tensor_parallel", "pipeline")),
+            {"type": "zero3", "shard_size": 2, "tensor_parallel_size": 2},
+            {"type": "zero1", "pipeline_parallel_size": 2},
+            {"type": "pipeline", "pipeline_parallel_size": 2, "tensor_parallel_size": 2}])
+
     def test_goes_on_from_a_checkpoint(self):
         runs = (("all", 6, {}), ("first", 3, {}), ("first", 6, {"resume": "auto"}))
         for name, steps, resume in runs:
@@ -172,6 +200,19 @@ class OnTheStandIn(training.TrainingTest):
         # It is missed in a collective over the host: at once, or after NCCL's watchdog.
         self.assertRegex(job.err, r"did not come to .* in time: 1\.")
         self.assert_nothing_left()
+
+    def test_keeps_no_step_whose_gradients_were_not_summed(self):
+        # Both ranks lose NCCL's network, and no collective over the host shows it.
+        config = training.gpt_config(
+            run={"device": "cuda"}, comm={"train_timeout_seconds": DEADLINE_OF_RANKS_S},
+            checkpoint={"save_steps": 1})
+        job = self.run_ddprun("--nproc_per_node=2", self.write_config(config),
+                              env={"STANDIN_NETWORK_BREAKS_AT": "3"})
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("GPU COLLECTIVE FAILED", job.err)
+        self.assertEqual([row["step"] for row in self.metrics("gpt") if "loss" in row], [1])
+        self.assertLessEqual(set(os.listdir(self.path("runs/gpt/checkpoints"))),
+                             {"latest", "step-1"})
 
     def test_says_that_memory_is_not_enough(self):
         config = training.gpt_config(run={"device": "cuda"})
