@@ -42,7 +42,8 @@ def make(soname, sources, prefixes, refuse, special=None, more=(), quiet=False):
     """refuse: the error number of functions that refuse; None: they succeed."""
     written = set()
     for source in sources:
-        written |= set(re.findall(r"\b(\w+)\([^;{}]*\) \{", (HERE / source).read_text()))
+        code = re.sub("//.*", "", (HERE / source).read_text())
+        written |= set(re.findall(r"\b(\w+)\([^;{}]*\) \{", code))
     lines = []
     for name in sorted(NEEDED.get(soname, set()) - written):
         refusal = f"return {refuse or 0};" if quiet or not refuse else f'return Refuse("{name}");'
