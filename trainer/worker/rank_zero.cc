@@ -167,11 +167,8 @@ std::string ResumeCommand(const Job& job,
                           const RunHeader& header,
                           const RunFolder& folder) {
   if (job.config.checkpoint.save_only_model) return "";
-  std::string command = "ddprun ";
-  // As given to this node; empty in a step of SLURM, which says how many nodes there are.
-  const std::optional<std::string> flags = environment.Get("DDPRUN_NODE_FLAGS");
-  if (header.nodes > 1 && flags != "") command += "--nnodes=" + std::to_string(header.nodes) + " ";
-  command += flags.value_or("");
+  // As given to this node.
+  std::string command = "ddprun " + environment.GetOr("DDPRUN_NODE_FLAGS", "");
   if (header.local_world_size > 1) {
     command += "--nproc_per_node=" + std::to_string(header.local_world_size) + " ";
   }
