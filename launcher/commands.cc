@@ -25,8 +25,8 @@ constexpr std::array<Subcommand, 7> kSubcommands = {{
     {"submit", "[options] TARGET", "a job for SLURM, see ddprun submit --help", RunSubmit},
     {"save", "JOB", "ask a running run for a checkpoint", RunSave},
     {"stop", "JOB", "ask a running run to save and to end", RunStop},
-    {"on_host", "", "what --hostfile starts on each host", RunOnHost},
     {"explain", "NAME", "what a message, or a key of a config, means", RunExplain},
+    {"on_host", "", "what --hostfile starts on each host", RunOnHost},
 }};
 
 }  // namespace

@@ -157,6 +157,15 @@ std::vector<Flag> NodeFlags() {
                    .read = [](std::string_view text, Options& o) {
                      return ReadAddress(text, o.rdzv.local_addr);
                    }});
+  flags.push_back({.name = "network_interface",
+                   .value = "NAME",
+                   .of_torchrun = false,
+                   .help = "Talk to the other nodes over eth1, or over what has an address in "
+                           "10.1.0.0/16",
+                   .expected = "the name of an interface, or a network as 10.1.0.0/16",
+                   .read = [](std::string_view text, Options& o) {
+                     return ReadText(text, o.network_interface);
+                   }});
   for (const Flag& flag : HostFlags()) flags.push_back(flag);
   flags.push_back(
       {.name = "standalone",

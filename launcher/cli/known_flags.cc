@@ -28,7 +28,7 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
     {"main_process_port port dist_url", "Here it is --master_port=PORT, with --master_addr=HOST."},
     {"same_network launcher no_ssh no_local_rank deepspeed_multinode_launcher",
      "Leave it out: ddprun starts workers on its own machine, without ssh."},
-    {"hosts host H machinefile f nodelist w deepspeed_hostfile",
+    {"hosts H machinefile f nodelist w deepspeed_hostfile",
      "Here it is --hostfile=FILE, with a line HOST or HOST slots=N for each host. Under SLURM:\n"
      "srun ddprun ..."},
     {"ssh_port", "Here it is --ssh_command=\"ssh -p PORT\"."},
