@@ -68,6 +68,19 @@ class TwoHosts(hosts_test_case.HostsTest):
         self.assertIn("ib0  10.1.0.1", wrong.err)
         self.assertIn("eth0  198.18.0.1", wrong.err)
 
+    def test_need_no_ipv4(self):
+        names = "".join(f"fd00::{i + 1} host{i}\n" for i in range(len(self.hosts)))
+        for i, host in enumerate(self.hosts):
+            host.run("ip", "address", "flush", "dev", "eth0")
+            host.run("ip", "address", "del", "127.0.0.1/8", "dev", "lo")
+            host.run("ip", "address", "add", f"fd00::{i + 1}/64", "dev", "eth0", "nodad")
+            host.run("sh", "-c", f"printf '%s' '::1 localhost\n{names}' > /etc/hosts")
+        for flags in (self.static, lambda i: self.c10d()):
+            nodes = self.finish_all(self.start_everywhere(flags, self.script("ask.py", ASK_STORE)))
+            for node in nodes:
+                self.assertRegex(node.out, r"^[01] fd00::[12]\n$")
+        self.assert_nothing_left()
+
     def test_that_are_both_node_0_do_not_wait_for_each_other(self):
         nodes = self.start_everywhere(lambda _: self.static(0), "sh", "-c", SLEEP)
         self.finish(nodes[1])
