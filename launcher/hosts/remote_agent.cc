@@ -34,7 +34,7 @@ Result<std::unique_ptr<RemoteAgent>> RemoteAgent::Start(asio::io_context& io,
                                                         const SignalMask& mask,
                                                         const Environment& env,
                                                         const std::vector<std::string>& command,
-                                                        std::string orders) {
+                                                        const std::string& orders) {
   DDPRUN_ASSIGN(Pipe in, OpenPipe());
   DDPRUN_ASSIGN(Pipe out, OpenPipe());
   DDPRUN_ASSIGN(Pipe err, OpenPipe());
@@ -58,7 +58,7 @@ Result<std::unique_ptr<RemoteAgent>> RemoteAgent::Start(asio::io_context& io,
   }
   std::unique_ptr<RemoteAgent> agent(new RemoteAgent(
       io, console, pid, std::move(in.write_end), std::move(out.read_end), std::move(err.read_end)));
-  agent->Send(std::move(orders));
+  agent->Send(orders);
   agent->AwaitReady();
   return agent;
 }
@@ -84,7 +84,7 @@ void RemoteAgent::GiveUp() {
   if (pid_ > 0) ::kill(pid_, SIGTERM);
 }
 
-void RemoteAgent::Send(std::string bytes) {
+void RemoteAgent::Send(const std::string& bytes) {
   unsent_ += bytes;
   if (!std::exchange(writing_, true)) WriteMore();
 }

@@ -33,7 +33,7 @@ class RemoteAgent {
                                                     const SignalMask& mask,
                                                     const Environment& env,
                                                     const std::vector<std::string>& command,
-                                                    std::string orders);
+                                                    const std::string& orders);
 
   // Passes a signal on to the agent. If the host is not ready yet, gives it up instead.
   void Signal(int signal);
@@ -49,7 +49,7 @@ class RemoteAgent {
  private:
   RemoteAgent(
       asio::io_context& io, Console& console, pid_t pid, UniqueFd in, UniqueFd out, UniqueFd err);
-  void Send(std::string bytes);
+  void Send(const std::string& bytes);
   void WriteMore();
   void AwaitReady();
   void ReadUntilReady();

@@ -167,6 +167,9 @@ class HostfileTest(harness.LauncherTest):
                                        self.script("worker.py", "open('ran', 'w')"))
                 self.assertEqual(done.returncode, 2, done.err)
                 self.assertIn(text, done.err)
+        done = self.run_ddprun(*self.hosts("127.0.0.2", "127.0.0.3"), "train.py",
+                               env={"SLURM_STEP_NUM_TASKS": "2"})
+        self.assertIn("srun has started several", done.err)
         for line in ("-oProxyCommand=x", "a;b", "a slots=0", "a slots=x", "a cores=2"):
             with self.subTest(line=line):
                 done = self.run_ddprun(*self.hosts("127.0.0.2", line), "train.py")
