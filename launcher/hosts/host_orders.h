@@ -1,5 +1,5 @@
-// What ddprun on a host is told by its standard input: no shell reads it, and no other user sees it
-// in a list of processes.
+// The orders that ddprun on a host gets by its standard input: no shell reads them, and no other
+// user sees them in a list of processes.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What --hostfile starts: the command and the orders for each host.
+// The processes that --hostfile starts: the command and the orders for each host.
 #pragma once
 
 #include <string>

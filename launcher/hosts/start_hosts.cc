@@ -25,7 +25,7 @@ using std::chrono::seconds;
 // An agent that has failed tells the others, which then end by themselves; this is for an agent
 // that has failed before it met them.
 constexpr seconds kAfterFailure{5};
-// What an agent may need besides --shutdown_timeout, and from a second stop signal on.
+// The time that an agent may need besides --shutdown_timeout, and from a second stop signal on.
 constexpr seconds kBeyondGrace{15};
 constexpr seconds kHurry{5};
 constexpr seconds kDefaultGrace{300};  // the longest that an agent has without that flag
