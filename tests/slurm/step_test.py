@@ -271,6 +271,20 @@ class TrainingTest(slurm_test_case.SlurmTest):
         # Without an agent, srun's own variables are enough on one node.
         self.assertEqual(self.train("-N1", "-n4", TRAINER), expected)
 
+    @unittest.skipUnless(TRAINER, "this build has no ddp-trainer")
+    def test_the_command_to_go_on_leaves_out_what_the_step_fills_in(self):
+        config = CONFIG.replace("FOLDER", self.folder).replace(': 4, "name"', ': 9999999, "name"')
+        config = self.write("train.json", config.replace('"logging_steps": 1', '"logging_steps": 99'))
+        job = self.sbatch(f"exec srun {DDPRUN} --nproc_per_node=2 {config}\n", "-N2")
+        self.wait_for(lambda: re.search(r"step +99/", self.output(job)), lambda: self.output(job))
+        self.cluster("exec", "scancel", "-s", "USR1", job)
+        _, out = self.end_of(job)
+        command = re.search(r"to go on:? +(?:srun )?ddprun (--nproc_per_node=2 --resume \S+)\n", out)
+        self.assertTrue(command, out)
+        again = self.srun("-N2", DDPRUN, "--dry_run", *command[1].split())
+        self.assertEqual(again.code, 0, again.out)
+        self.assertIn("2 agents, one a node", again.out)
+
     @unittest.skipUnless(os.environ.get("DDPRUN_TORCH_PYTHON"), "no PyTorch")
     def test_workers_of_pytorch_reduce_with_gloo(self):
         script = self.write("all_reduce.py", ALL_REDUCE)
