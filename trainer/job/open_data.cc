@@ -274,4 +274,10 @@ void OpenData(Job& job, const Attempt& attempt) {
   if (data.length_grouped) job.train_lengths = job.train->Lengths();
 }
 
+std::unique_ptr<Dataset> OpenFurtherData(const Job& job, const std::vector<std::string>& files) {
+  std::unique_ptr<Dataset> opened = OpenFiles(job, files, job.train.get());
+  CheckSameShape(files.front(), job.train->shape(), opened->shape());
+  return opened;
+}
+
 }  // namespace ddprun::trainer

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "trainer/job/job.h"
 
@@ -12,5 +15,9 @@ using Attempt = std::function<bool(const std::function<void()>& part)>;
 
 // Fills job.train, job.validation and the members that belong to them.
 void OpenData(Job& job, const Attempt& attempt);
+
+// Opens files of the format of the training data, with the encoding and the classes of the training
+// data. Throws Failure. REQUIRES: job.train.
+std::unique_ptr<Dataset> OpenFurtherData(const Job& job, const std::vector<std::string>& files);
 
 }  // namespace ddprun::trainer
