@@ -126,7 +126,7 @@ int Run(int argc, char** argv, const Environment& environment) {
   for (const auto add : {ddprun::trainer::AddCheckCommand, ddprun::trainer::AddPlanCommand,
                          ddprun::trainer::AddCheckpointCommand, ddprun::trainer::AddDiffCommand,
                          ddprun::trainer::AddTokenizeCommand, ddprun::trainer::AddGenerateCommand,
-                         ddprun::trainer::AddEvaluateCommand}) {
+                         ddprun::trainer::AddEvaluateCommand, ddprun::trainer::AddPredictCommand}) {
     add(app, chosen);
   }
   if (argc > 1 && IsNoCommand(app, argv[1])) return 2;

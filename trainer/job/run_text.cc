@@ -4,6 +4,7 @@
 
 #include "trainer/compute/matmul.h"
 #include "trainer/config/config_text.h"
+#include "trainer/job/open_data.h"
 #include "trainer/job/step_plan.h"
 
 namespace ddprun::trainer {
@@ -20,9 +21,11 @@ std::string RunText(const Job& job, const StepPlan& plan, bool evaluation_due) {
       {"world_size", plan.data_ranks},
       {"step_samples", plan.step_samples},
       {"total_steps", plan.total_steps},
-      {"matmul_engine", MatmulEngineName(CurrentMatmulEngine())}};
+      {"matmul_engine", MatmulEngineName(CurrentMatmulEngine())},
+      {"data", DescribeData(job)}};
   if (evaluation_due) run[kEvaluationDue] = true;
-  return run.dump();
+  // A table may have names that are not UTF-8, and JSON may not.
+  return run.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 nlohmann::json ReadRunText(const std::string& run) {

@@ -5,7 +5,6 @@
 #include <ddprun/mesh.h>
 #include "trainer/job/job.h"
 #include "trainer/job/open_data.h"
-#include "trainer/job/open_job.h"
 #include "trainer/loop/evaluate.h"
 #include "trainer/strategies/single.h"
 #include "trainer/worker/saved_job.h"
@@ -15,19 +14,9 @@ namespace ddprun::trainer {
 CheckpointEvaluation EvaluateCheckpoint(const Checkpoint& checkpoint,
                                         const std::vector<std::string>& files,
                                         const Environment& environment) {
-  Job job;
-  job.config_path = checkpoint.path();
-  job.config = ConfigOf(checkpoint, environment);
-  job.config.data.validation_files.clear();  // the run's own files may be gone
-  OpenParts(job, [](const auto& part) {
-    part();
-    return true;
-  });
+  Job job = OpenSavedJob(checkpoint, environment);
   job.validation = OpenFurtherData(job, files);
-  const std::shared_ptr<Model> model =
-      MakeModel(job.model, {job.config.training.loss, job.config.training.label_smoothing},
-                /*initialize=*/false);
-  LoadModel(checkpoint, *model);
+  const std::shared_ptr<Model> model = OpenSavedModel(checkpoint, job);
   const Mesh alone;
   const auto strategy = MakeSingle(model, /*optimizer=*/nullptr, alone);
   CheckpointEvaluation found;

@@ -16,8 +16,8 @@ struct CheckpointEvaluation {
 };
 
 // Evaluates each sample of the files once, as the run evaluates its validation data: with the
-// metrics, the batches and the precision of its config, on one process and the CPU. Opens the
-// training data too, because they say how values, words and classes become numbers. Throws Failure.
+// metrics, the batches and the precision of its config, on one process and the CPU. Values
+// and classes become numbers as in training. Throws Failure.
 CheckpointEvaluation EvaluateCheckpoint(const Checkpoint& checkpoint,
                                         const std::vector<std::string>& files,
                                         const Environment& environment);

@@ -8,6 +8,9 @@
 
 #include "base/failure.h"
 #include "trainer/config/read_config.h"
+#include "trainer/job/open_data.h"
+#include "trainer/job/open_job.h"
+#include "trainer/job/open_model.h"
 #include "trainer/job/run_text.h"
 
 namespace ddprun::trainer {
@@ -27,6 +30,32 @@ Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment) {
   const std::string here = std::filesystem::current_path().string();
   return ValueOrThrow(ReadConfigText({.label = checkpoint.path(), .text = run["config"].dump()}, {},
                                      {environment, here, here}));
+}
+
+Job OpenSavedJob(const Checkpoint& checkpoint, const Environment& environment) {
+  Job job;
+  job.config_path = checkpoint.path();
+  job.config = ConfigOf(checkpoint, environment);
+  job.config.data.validation_files.clear();  // the run's own files may be gone
+  const nlohmann::json run = ReadRunText(checkpoint.run());
+  if (run.contains("data")) {
+    job.model = OpenModel(job.config);
+    job.train = OpenDescribedData(job.config, run["data"]);
+    FitModelToData(job.train->shape(), job.config, job.model);
+    return job;
+  }
+  OpenParts(job, [](const auto& part) {
+    part();
+    return true;
+  });
+  return job;
+}
+
+std::shared_ptr<Model> OpenSavedModel(const Checkpoint& checkpoint, const Job& job) {
+  const LossOptions loss{job.config.training.loss, job.config.training.label_smoothing};
+  auto model = MakeModel(job.model, loss, /*initialize=*/false);
+  LoadModel(checkpoint, *model);
+  return model;
 }
 
 at::Tensor ReadModel(const Checkpoint& checkpoint, const std::string& name, int64_t dimensions) {

@@ -1,0 +1,96 @@
+"""ddp-trainer predict and evaluate on new rows: their text, and what they refuse."""
+
+import json
+import os
+import subprocess
+import unittest
+
+import harness
+import training
+
+TRAINER = os.environ["DDPRUN_TRAINER_PROGRAM"]
+
+
+class Predict(training.TrainingTest):
+    def setUp(self):
+        super().setUp()
+        with open(self.path("train.csv"), "w") as file:
+            file.write("a,color,kind\n")
+            for i in range(60):
+                file.write(f"{i % 7},{('red', 'blue')[i % 2]},{'hi, so' if i % 7 > 3 else 'lo'}\n")
+        self.train(self.config("one"))
+        os.remove(self.path("train.csv"))
+
+    def config(self, name, **data):
+        return {"run": {"name": name, "max_steps": 30}, "training": {"loss": "cross_entropy"},
+                "model": {"type": "mlp", "layer_sizes": [3, 8, 2]},
+                "optimizer": {"learning_rate": 0.05}, "checkpoint": {"save_steps": 30},
+                "data": {"format": "csv", "train_files": ["train.csv"], "label_column": "kind",
+                         "target_type": "class", "standardize": True, **data}}
+
+    def run_trainer(self, *arguments):
+        return subprocess.run([TRAINER, *arguments], capture_output=True, text=True,
+                              cwd=self.path("."), timeout=120)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+
+    def test_rows_in_order_as_json_lines_and_csv_without_the_training_file(self):
+        self.write("new.csv", "color,a\n" + "".join(f"red,{i % 7}\n" for i in range(23)))
+        done = self.run_trainer("predict", "runs/one", "--data", "new.csv")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("23 predictions with step 30 of runs/one", done.stderr)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(["hi, so" if i % 7 > 3 else "lo" for i in range(23)],
+                         [row["class"] for row in rows])
+        for row in rows:
+            self.assertAlmostEqual(1, sum(row["probabilities"].values()), places=5)
+        done = self.run_trainer("predict", "runs/one", "--data", "new.csv", "--format", "csv",
+                                "--out", "new.out")
+        self.assertEqual((0, ""), (done.returncode, done.stdout), done.stderr)
+        with open(self.path("new.out")) as file:
+            lines = file.read().splitlines()
+        self.assertEqual('class,"probability hi, so",probability lo', lines[0])
+        self.assertTrue(lines[1].startswith("lo,") and lines[5].startswith('"hi, so",'), lines)
+        self.assertEqual(24, len(lines))
+
+        self.write("new.csv", "a,color\n1,red\n")
+        refused = self.run_trainer("predict", "runs/one", "--data", "new.csv", "--out", "new.out")
+        self.assertEqual(2, refused.returncode, refused.stderr)
+        self.assertIn("OUTPUT FILE EXISTS", refused.stderr)
+        with open(self.path("new.out")) as file:
+            self.assertEqual(24, len(file.readlines()))
+        done = self.run_trainer("predict", "runs/one", "--data", "new.csv", "--out", "new.out",
+                                "--overwrite")
+        self.assertEqual(0, done.returncode, done.stderr)
+        with open(self.path("new.out")) as file:
+            self.assertEqual(1, len(file.readlines()))
+
+    def test_refused_files_leave_no_output(self):
+        for text, words in {
+                "a,color,size\n1,red,2\n": 'columns that the training data did not have: "size"',
+                "a,kind\n1,lo\n": 'has no column "color"',
+                "a,color\n1,red\n2,green\n": '"green", which no row of the training data has',
+                "a,color\n1,red\n,red\n": 'Column "a" has no value',
+                "": "no row", "a,color\n": "no row"}.items():
+            self.write("new.csv", text)
+            refused = self.run_trainer("predict", "runs/one", "--data", "new.csv", "--out", "out")
+            self.assertEqual(2, refused.returncode, text + refused.stderr)
+            self.assertIn(words, refused.stderr.replace("\n", " "), text)
+            self.assertFalse([name for name in os.listdir(self.path(".")) if "out" in name])
+        for text, words in {"a,color,kind\n1,red,mid\n": "UNKNOWN LABEL",
+                            "a,color\n1,red\n": 'has no column "kind"', "": "no row"}.items():
+            self.write("new.csv", text)
+            refused = self.run_trainer("evaluate", "runs/one", "--data", "new.csv")
+            self.assertEqual(2, refused.returncode, text + refused.stderr)
+            self.assertIn(words, refused.stderr.replace("\n", " "), text)
+        refused = self.run_trainer("predict", "runs/one", "--data", "none.csv")
+        self.assertIn("Correct the path.", refused.stderr)
+        os.mkdir(self.path("runs/empty"))
+        refused = self.run_trainer("predict", "runs/empty", "--data", "new.csv")
+        self.assertEqual(2, refused.returncode, refused.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()
