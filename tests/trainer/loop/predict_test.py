@@ -17,7 +17,8 @@ class Predict(training.TrainingTest):
         with open(self.path("train.csv"), "w") as file:
             file.write("a,color,kind\n")
             for i in range(60):
-                file.write(f"{i % 7},{('red', 'blue')[i % 2]},{'hi, so' if i % 7 > 3 else 'lo'}\n")
+                kind = '"hi, so"' if i % 7 > 3 else "lo"
+                file.write(f"{i % 7},{('red', 'blue')[i % 2]},{kind}\n")
         self.train(self.config("one"))
         os.remove(self.path("train.csv"))
 
