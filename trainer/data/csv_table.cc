@@ -145,15 +145,12 @@ class Reader {
     CsvReader reader(bytes.text(), options_.delimiter);
     Fields fields;
     if (!ReadHeader(path, reader, fields)) return;
-    if (options_.with_targets) {
-      target_ = Find(fields, options_.target, path_, options_.delimiter);
-    } else {
-      RefuseOtherColumns(fields);
-    }
+    if (options_.with_targets) target_ = Find(fields, options_.target, path_, options_.delimiter);
     columns_.clear();
     for (const CsvFeature& feature : encoding_.features) {
       columns_.push_back(Find(fields, feature.column, path_, options_.delimiter));
     }
+    if (!options_.with_targets) RefuseOtherColumns(fields);
     const size_t columns = fields.size();
     while (reader.Next(fields)) {
       line_ = reader.line();

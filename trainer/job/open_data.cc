@@ -309,6 +309,13 @@ void OpenData(Job& job, const Attempt& attempt) {
 std::unique_ptr<Dataset> OpenFurtherData(const Job& job,
                                          const std::vector<std::string>& files,
                                          Targets targets) {
+  if (job.config.data.format == DataFormat::kRandom) {
+    throw WrongDataFile(
+        files.front(),
+        "The run was trained on random numbers (data.format \"random\"), and no file "
+        "has this format.",
+        "Name a run that was trained on files.");
+  }
   std::unique_ptr<Dataset> opened = OpenFiles(job, files, job.train.get(), targets);
   CheckSameShape(files.front(), job.train->shape(), opened->shape());
   return opened;

@@ -2,9 +2,10 @@
 
 import json
 import os
+import random
 import subprocess
-import unittest
 
+import data_formats_test
 import harness
 import training
 
@@ -91,6 +92,52 @@ class Predict(training.TrainingTest):
         os.mkdir(self.path("runs/empty"))
         refused = self.run_trainer("predict", "runs/empty", "--data", "new.csv")
         self.assertEqual(2, refused.returncode, refused.stderr)
+
+    def test_images_in_one_folder_without_classes(self):
+        numbers = random.Random(5)
+        names = sorted(data_formats_test.COLOURS)
+        for i, name in enumerate(names * 8):
+            picture = data_formats_test.png(
+                data_formats_test.noisy(numbers, data_formats_test.COLOURS[name], 144), 12)
+            for folder in (f"pictures/{name}", "new"):
+                os.makedirs(self.path(folder), exist_ok=True)
+                with open(self.path(f"{folder}/{i:02}.png"), "wb") as file:
+                    file.write(picture)
+        self.train({"run": {"name": "images", "max_steps": 60},
+                    "model": {"type": "mlp", "layer_sizes": [432, 8, 3]},
+                    "optimizer": {"learning_rate": 0.01}, "checkpoint": {"save_steps": 60},
+                    "data": {"format": "image_folder", "train_files": ["pictures"]}})
+        done = self.run_trainer("predict", "runs/images", "--data", "new")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual([(f"new/{i:02}.png", name) for i, name in enumerate(names * 8)],
+                         [(row["file"], row["class"])
+                          for row in map(json.loads, done.stdout.splitlines())])
+
+    def test_a_language_model_is_evaluated_and_does_not_predict(self):
+        config = training.gpt_config(
+            run={"name": "gpt", "max_steps": 4}, checkpoint={"save_steps": 4},
+            strategy={"type": "tensor_parallel"})
+        config["data"]["validation_files"] = config["data"]["train_files"]
+        self.train(config, 2)
+        expected = [one for one in self.metrics("gpt") if one.get("split") == "validation"][-1]
+        files = config["data"]["train_files"]
+        files = files if isinstance(files, list) else [files]
+        done = self.run_trainer("evaluate", "runs/gpt", "--json", "--data", *files)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertAlmostEqual(expected["loss"], json.loads(done.stdout)["loss"], places=5)
+        refused = self.run_trainer("predict", "runs/gpt", "--data", *files)
+        self.assertEqual((2, ""), (refused.returncode, refused.stdout), refused.stderr)
+        self.assertIn("ddp-trainer generate", refused.stderr)
+
+    def test_a_run_on_random_numbers_takes_no_files(self):
+        config = training.toy_config(checkpoint={"save_steps": 5})
+        config["run"].update(name="toy", max_steps=5)
+        self.train(config)
+        self.write("new.csv", "a\n1\n")
+        for command in ("evaluate", "predict"):
+            refused = self.run_trainer(command, "runs/toy", "--data", "new.csv")
+            self.assertEqual((2, ""), (refused.returncode, refused.stdout), refused.stderr)
+            self.assertIn("trained on random numbers", refused.stderr)
 
 
 if __name__ == "__main__":
