@@ -1,5 +1,7 @@
 #include "trainer/job/run_text.h"
 
+#include <string_view>
+
 #include <nlohmann/json.hpp>
 
 #include "trainer/compute/matmul.h"
@@ -21,11 +23,15 @@ std::string RunText(const Job& job, const StepPlan& plan, bool evaluation_due) {
       {"world_size", plan.data_ranks},
       {"step_samples", plan.step_samples},
       {"total_steps", plan.total_steps},
-      {"matmul_engine", MatmulEngineName(CurrentMatmulEngine())},
-      {"data", DescribeData(job)}};
+      {"matmul_engine", MatmulEngineName(CurrentMatmulEngine())}};
   if (evaluation_due) run[kEvaluationDue] = true;
-  // A table may have names that are not UTF-8, and JSON may not.
-  return run.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  // Names in a table may not be UTF-8, and JSON would have other names. Then there is no
+  // description.
+  constexpr std::string_view kReplaced = "\xef\xbf\xbd";
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  const std::string data = DescribeData(job).dump(-1, ' ', false, Handler::replace);
+  if (data.find(kReplaced) == data.npos) run["data"] = nlohmann::ordered_json::parse(data);
+  return run.dump();
 }
 
 nlohmann::json ReadRunText(const std::string& run) {

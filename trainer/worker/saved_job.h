@@ -18,7 +18,7 @@ namespace ddprun::trainer {
 Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment);
 
 // Opens the config, the model and the description of the training data, without the weights. The
-// files of the training data are needed only if an older version saved the checkpoint. Throws
+// files of the training data are needed only if the checkpoint lacks the description. Throws
 // Failure.
 Job OpenSavedJob(const Checkpoint& checkpoint, const Environment& environment);
 

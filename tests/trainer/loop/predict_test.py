@@ -93,6 +93,20 @@ class Predict(training.TrainingTest):
         refused = self.run_trainer("predict", "runs/empty", "--data", "new.csv")
         self.assertEqual(2, refused.returncode, refused.stderr)
 
+    def test_classes_that_are_not_utf_8_need_the_training_file(self):
+        with open(self.path("train.csv"), "w", encoding="latin-1") as file:
+            file.write("a,color,kind\n" + "1,green,ja\n2,rot,nö\n3,blau,ja\n" * 4)
+        self.train({**self.config("latin"), "model": {"type": "mlp", "layer_sizes": [4, 8, 2]}})
+        done = self.run_trainer("evaluate", "runs/latin", "--data", "train.csv", "--json")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(12, json.loads(done.stdout)["samples"])
+        done = self.run_trainer("predict", "runs/latin", "--data", "train.csv")
+        self.assertEqual((0, 12), (done.returncode, done.stdout.count("\n")), done.stderr)
+        os.rename(self.path("train.csv"), self.path("other.csv"))
+        refused = self.run_trainer("predict", "runs/latin", "--data", "other.csv")
+        self.assertEqual((2, ""), (refused.returncode, refused.stdout))
+        self.assertIn("train.csv", refused.stderr)
+
     def test_images_in_one_folder_without_classes(self):
         numbers = random.Random(5)
         names = sorted(data_formats_test.COLOURS)
