@@ -67,7 +67,7 @@ constexpr FirstWord kFirstWords[] = {
     {"strategy.strategy", "strategy.type"},
     // transformers' TrainingArguments
     {"output_dir", "run.output_dir"},
-    {"do_eval", "not there yet"},
+    {"do_eval", "ddp-trainer evaluate RUN"},
     {"do_predict", "ddp-trainer evaluate RUN"},
     {"eval_strategy", "evaluation.eval_steps"},
     {"per_device_train_batch_size", "training.per_device_train_batch_size"},
