@@ -90,7 +90,7 @@ MAY_INCLUDE = {
     "trainer/worker": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data",
         "trainer/job", "trainer/loop", "trainer/models", "trainer/parallel", "trainer/report",
-        "trainer/state", "trainer/text", *TASK
+        "trainer/state", "trainer/strategies", "trainer/text", *TASK
     ],
     "apps/ddprun": ["launcher", *RENDEZVOUS],
     "apps/ddp_trainer": [

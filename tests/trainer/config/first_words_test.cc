@@ -67,8 +67,8 @@ constexpr FirstWord kFirstWords[] = {
     {"strategy.strategy", "strategy.type"},
     // transformers' TrainingArguments
     {"output_dir", "run.output_dir"},
-    {"do_eval", "not there yet"},
-    {"do_predict", "not there yet"},
+    {"do_eval", "ddp-trainer evaluate RUN"},
+    {"do_predict", "ddp-trainer evaluate RUN"},
     {"eval_strategy", "evaluation.eval_steps"},
     {"per_device_train_batch_size", "training.per_device_train_batch_size"},
     {"gradient_accumulation_steps", "training.gradient_accumulation_steps"},
@@ -141,7 +141,7 @@ constexpr FirstWord kFirstWords[] = {
     {"eval_interval", "evaluation.eval_steps"},
     {"log_interval", "report.logging_steps"},
     {"eval_iters", "not there yet"},
-    {"eval_only", "not there yet"},
+    {"eval_only", "ddp-trainer evaluate RUN"},
     {"init_from", "model.name_or_path"},
     {"wandb_log", "not there yet"},
     {"dataset", "data"},
@@ -215,7 +215,7 @@ constexpr FirstWord kFirstWords[] = {
     {"model.input_size", "model.layer_sizes"},
     {"evaluation.patience", "not there yet"},
     {"early_stopping", "not there yet"},
-    {"evaluation.test_files", "not there yet"},
+    {"evaluation.test_files", "ddp-trainer evaluate RUN"},
     {"training.ema_decay", "not there yet"},
     {"per-device-train-batch-size", "training.per_device_train_batch_size"},
 };
