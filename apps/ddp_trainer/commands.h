@@ -24,6 +24,8 @@ void AddCheckpointCommand(CLI::App& app, Command& chosen);
 void AddDiffCommand(CLI::App& app, Command& chosen);
 // plan: shows the costs of each strategy, and which to take.
 void AddPlanCommand(CLI::App& app, Command& chosen);
+// report: writes a page about runs.
+void AddReportCommand(CLI::App& app, Command& chosen);
 // tokenize: makes a token file of text files; progress goes to stderr.
 void AddTokenizeCommand(CLI::App& app, Command& chosen);
 // generate: writes text with the model of a folder; its speed goes to stderr.
