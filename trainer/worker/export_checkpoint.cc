@@ -86,14 +86,14 @@ at::Tensor ReadModel(const Checkpoint& checkpoint, const std::string& name, int6
   return stored.dim() == dimensions + 1 ? stored[0] : stored;
 }
 
+}  // namespace
+
 void LoadModel(const Checkpoint& checkpoint, Model& model) {
   const at::NoGradGuard no_grad;
   for (auto& item : model.State()) {
     item.value().copy_(ReadModel(checkpoint, item.key(), item.value().dim()));
   }
 }
-
-}  // namespace
 
 std::optional<Error> ExportFolder(const Checkpoint& checkpoint,
                                   const std::string& folder,

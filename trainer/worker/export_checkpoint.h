@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/models/model.h"
 
 namespace ddprun::trainer {
 
@@ -17,6 +18,9 @@ namespace ddprun::trainer {
 std::optional<Error> ExportFolder(const Checkpoint& checkpoint,
                                   const std::string& folder,
                                   const Environment& environment);
+
+// Copies the model of a checkpoint, in this rank's memory as a whole, into `model`.
+void LoadModel(const Checkpoint& checkpoint, Model& model);
 
 enum class Exported {
   kModel,  // under the model's own names: "fc.weight"

@@ -128,6 +128,22 @@ class Report(training.TrainingTest):
         self.assertEqual(self.metrics("run"), before)
         self.assertFalse(os.path.exists(self.path("runs/report.html")))
 
+    def test_early_stopping_ends_every_strategy_after_the_same_step(self):
+        for strategy, ranks in (("single", 1), ("ddp", 2), ("zero2", 2), ("pipeline", 2),
+                                ("tensor_parallel", 2)):
+            config = self.config(strategy, strategy={"type": strategy},
+                                 optimizer={"learning_rate": 1e-12},
+                                 checkpoint={"save_best": "loss", "load_best_model_at_end": True})
+            config["run"]["max_steps"] = 100
+            config["evaluation"].update(early_stopping_patience=2, early_stopping_threshold=0.5)
+            if strategy == "tensor_parallel":
+                config["training"]["per_device_train_batch_size"] *= 2
+            job = self.train(config, ranks)
+            self.assertIn("training ends early: loss has not improved in 2 evaluations", job.out)
+            lines = self.metrics(strategy)
+            self.assertEqual((lines[-1]["reason"], lines[-1]["step"]), ("finished", 12))
+            self.assertTrue(os.path.exists(self.path(f"runs/{strategy}/model/model.safetensors")))
+
 
 if __name__ == "__main__":
     unittest.main()
