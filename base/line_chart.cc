@@ -156,8 +156,7 @@ std::vector<ChartPoint> ThinPoints(const std::vector<ChartPoint>& points, size_t
     }
   }
   std::ranges::sort(kept);
-  const auto repeated = std::ranges::unique(kept);
-  kept.erase(repeated.begin(), repeated.end());
+  kept.erase(std::unique(kept.begin(), kept.end()), kept.end());
   std::vector<ChartPoint> thinned;
   for (const size_t at : kept) thinned.push_back(points[at]);
   return thinned;

@@ -135,17 +135,16 @@ class Page {
 
   // A chart for each title; the losses of training and validation share one.
   std::string Charts() const {
-    std::vector<RunHistory::Curve> lines_by_title;  // points stay empty: only the titles' order
+    std::vector<RunHistory::Curve> titles;  // without points
     for (const RunHistory& run : runs_) {
       for (const auto* curves : {&run.validation, &run.training}) {
-        for (const RunHistory::Curve& curve : *curves) PointsOf(lines_by_title, curve.title);
+        for (const RunHistory::Curve& curve : *curves) PointsOf(titles, curve.title);
       }
     }
-    std::ranges::stable_partition(
-        lines_by_title, [](const std::string& title) { return title == "loss"; },
-        &RunHistory::Curve::title);
+    std::stable_partition(titles.begin(), titles.end(),
+                          [](const RunHistory::Curve& curve) { return curve.title == "loss"; });
     std::string html;
-    for (const RunHistory::Curve& titled : lines_by_title) html += Chart(titled.title);
+    for (const RunHistory::Curve& titled : titles) html += Chart(titled.title);
     return html.empty() ? "" : "<h2>Curves</h2>\n<div class=\"charts\">\n" + html + "</div>\n";
   }
 

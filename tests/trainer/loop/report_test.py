@@ -144,6 +144,29 @@ class Report(training.TrainingTest):
             self.assertEqual((lines[-1]["reason"], lines[-1]["step"]), ("finished", 12))
             self.assertTrue(os.path.exists(self.path(f"runs/{strategy}/model/model.safetensors")))
 
+    def test_the_weights_at_the_end_are_those_of_the_best_step(self):
+        for strategy in ("ddp", "zero3", "pipeline"):
+            # The rate grows until the loss does, too.
+            config = self.config(strategy, strategy={"type": strategy},
+                                 scheduler={"warmup_steps": 1000},
+                                 checkpoint={"save_best": "loss", "load_best_model_at_end": True})
+            config["optimizer"] = {"type": "sgd", "learning_rate": 300}
+            config["run"]["max_steps"] = 20
+            job = self.train(config, 2)
+            losses = {line["step"]: line["loss"] for line in self.metrics(strategy)
+                      if line.get("split") == "validation"}
+            best = min(losses, key=losses.get)
+            self.assertLess(best, 20)
+            self.assertIn(f"of the best, {best}\n", job.out)
+            subprocess.run([TRAINER, "checkpoint", "export",
+                            f"runs/{strategy}/checkpoints/step-{best}", f"--to=best-{strategy}"],
+                           cwd=self.folder, capture_output=True, check=True)
+            weights = []
+            for folder in (f"runs/{strategy}/model", f"best-{strategy}"):
+                with open(self.path(f"{folder}/model.safetensors"), "rb") as file:
+                    weights.append(file.read())
+            self.assertEqual(*weights)
+
 
 if __name__ == "__main__":
     unittest.main()
