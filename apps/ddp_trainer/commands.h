@@ -29,6 +29,8 @@ void AddEvaluateCommand(CLI::App& app, Command& chosen);
 void AddPlanCommand(CLI::App& app, Command& chosen);
 // predict: writes what a run's model predicts for rows without labels.
 void AddPredictCommand(CLI::App& app, Command& chosen);
+// report: writes a page about runs.
+void AddReportCommand(CLI::App& app, Command& chosen);
 // tokenize: makes a token file of text files; progress goes to stderr.
 void AddTokenizeCommand(CLI::App& app, Command& chosen);
 // generate: writes text with the model of a folder; its speed goes to stderr.

@@ -125,8 +125,9 @@ int Run(int argc, char** argv, const Environment& environment) {
   ddprun::trainer::Command chosen;
   for (const auto add : {ddprun::trainer::AddCheckCommand, ddprun::trainer::AddPlanCommand,
                          ddprun::trainer::AddCheckpointCommand, ddprun::trainer::AddDiffCommand,
-                         ddprun::trainer::AddTokenizeCommand, ddprun::trainer::AddGenerateCommand,
-                         ddprun::trainer::AddEvaluateCommand, ddprun::trainer::AddPredictCommand}) {
+                         ddprun::trainer::AddReportCommand, ddprun::trainer::AddTokenizeCommand,
+                         ddprun::trainer::AddGenerateCommand, ddprun::trainer::AddEvaluateCommand,
+                         ddprun::trainer::AddPredictCommand}) {
     add(app, chosen);
   }
   if (argc > 1 && IsNoCommand(app, argv[1])) return 2;

@@ -45,16 +45,12 @@ constexpr WithoutKey kWithoutKey[] = {
     {"fast_dev_run overfit_batches limit_train_batches limit_val_batches limit_test_batches "
      "eval_iters max_train_samples max_eval_samples max_predict_samples val_max_steps",
      "Using a part of the data is not there yet. To try a config: --set run.max_steps=2"},
-    {"early_stopping early_stopping_patience early_stopping_threshold early_stop patience",
-     "Early stopping is not there yet; checkpoint.save_best keeps the best weights. metrics.jsonl "
-     "in\n"
-     "the run folder has the validation loss of every evaluation."},
-    {"report_to logging_dir tensorboard enable_tensorboard tb_log_dir wandb wandb_log "
+    {"wandb wandb_log "
      "wandb_project enable_wandb use_wandb mlflow comet logger loggers csv_monitor trackers "
      "log_with project_name tracking_uri",
-     "TensorBoard and other trackers are not there yet. Every run writes metrics.jsonl, which gets "
-     "one\n"
-     "line of JSON every report.logging_steps steps."},
+     "report.tensorboard writes files for TensorBoard; other trackers are not there yet. Every run "
+     "writes\n"
+     "metrics.jsonl, which gets one line of JSON every report.logging_steps steps."},
     {"profile profiler profiling enable_profiling wall_clock_breakdown flops_profiler trace "
      "include_num_input_tokens_seen include_tokens_per_second",
      "A profile is not there yet. Log lines and metrics.jsonl have samples per second, time, and "
