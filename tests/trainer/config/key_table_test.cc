@@ -102,7 +102,7 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
   const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
   const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "random", "num_samples": 8, "input_size": 10, "target_size": 5},
-      "optimizer": {"type": "sgd"}})";
+      "optimizer": {"type": "sgd", "momentum": 0.5}})";
   const char* const kCsv = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "csv", "train_files": "a", "label_column": "b"}})";
   const char* const kImages = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
@@ -126,6 +126,12 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
       "training": {"precision": "fp16"}})";
   const char* const kLocalSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"comm_hook": "post_local_sgd"}})";
+  const char* const kRestarts = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "scheduler": {"lr_scheduler_type": "cosine_with_restarts"}})";
+  const char* const kPolynomial = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "scheduler": {"lr_scheduler_type": "polynomial"}})";
+  const char* const kStable = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "scheduler": {"lr_scheduler_type": "warmup_stable_decay"}})";
   const char* const kLlama = R"({"model": {"type": "llama"}, "data": {"train_files": "a"}})";
   const char* const kCnn =
       R"({"model": {"type": "cnn"}, "data": {"format": "idx", "train_files": "a"}})";
@@ -144,6 +150,9 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
                                                             {"tensor_parallel", kTensor},
                                                             {"pipeline", kPipeline},
                                                             {"fp16", kFp16},
+                                                            {"cosine_with_restarts", kRestarts},
+                                                            {"polynomial", kPolynomial},
+                                                            {"warmup_stable_decay", kStable},
                                                             {"power_sgd", kPowerSgd},
                                                             {"post_local_sgd", kLocalSgd},
                                                             {"random", kMlp},
