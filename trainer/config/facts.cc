@@ -118,6 +118,7 @@ const std::vector<Setting> kSettings = {
      .makes = {kHostSeeds},
      .never = {{{kOwnCode}, "needs to know the blocks of the model"}}},
     {.key = "training.gradient_accumulation_steps", .makes = {kHostSeeds}},
+    {.key = "training.freeze", .never = {{{kStages}, "could leave a stage nothing to train"}}},
     {.key = "model.type",
      .words = {"plugin", "torchscript"},
      .off = "a model of ddprun",

@@ -117,12 +117,13 @@ constexpr WithoutKey kWithoutKey[] = {
      "There is no compiler, so there is nothing to switch on. Remove the key."},
     {"ema ema_decay use_ema swa model_ema", "Averages of the weights are not there yet."},
     {"lora use_lora lora_r lora_rank lora_alpha lora_dropout lora_config lora_target_modules "
-     "use_peft peft peft_config qlora freeze freeze_backbone freeze_encoder freeze_layers "
-     "freeze_embeddings frozen_layers freeze_base unfreeze trainable_layers requires_grad llrd "
-     "layerwise_lr_decay",
-     "Training only a part of the weights is not there yet. TorchScript modules and plugins are "
-     "the\n"
-     "exception: they may freeze their own parameters."},
+     "use_peft peft peft_config qlora llrd layerwise_lr_decay",
+     "LoRA and learning rates by layer are not there yet. training.freeze trains a part of the "
+     "weights."},
+    {"freeze_backbone freeze_encoder freeze_embeddings freeze_base unfreeze trainable_layers "
+     "requires_grad",
+     "training.freeze has the words of names whose parameters are not trained: [\"embeddings\", "
+     "\"encoder\"]."},
     {"push_to_hub hub_model_id hub_token hub_strategy hub_private_repo",
      "ddprun sends nothing to a hub. The folder model/ of a run can be uploaded as it is."},
     {"deterministic full_determinism use_deterministic_algorithms benchmark cudnn_benchmark "

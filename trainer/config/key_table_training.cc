@@ -144,6 +144,11 @@ std::vector<Key> TrainingKeys() {
                    {"clip_grad_norm", "PyTorch"},
                    {"clip_grad", "timm"},
                    {"gradient_clip", "PyTorch examples"}}},
+      {.DDPRUN_KEY(training, freeze),
+       .meaning = "A parameter is not trained if its name has one of these words, as those of "
+                  "optimizer.no_decay. Dropout of its layer goes on. A word that is in no name is "
+                  "refused.",
+       .aliases = {{"freeze_layers frozen_layers freeze_modules", "PyTorch examples"}}},
   };
 }
 

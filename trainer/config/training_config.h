@@ -40,6 +40,7 @@ struct TrainingConfig {
   double init_loss_scale = 65536;             // fp16
   int64_t loss_scale_growth_interval = 2000;  // fp16, steps
   bool gradient_checkpointing = false;
+  std::vector<std::string> freeze;  // words of parameters' names (trainer/optim/name_words.h)
   bool tf32 = false;
   bool cuda_graph = false;
   MatmulSetting matmul_engine = MatmulSetting::kAuto;

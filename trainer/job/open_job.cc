@@ -3,6 +3,7 @@
 #include "base/failure.h"
 #include "trainer/config/read_config.h"
 #include "trainer/job/estimate_memory.h"
+#include "trainer/job/frozen.h"
 #include "trainer/job/open_model.h"
 #include "trainer/job/options_of.h"
 #include "trainer/models/pretrained.h"
@@ -32,6 +33,9 @@ void OpenParts(Job& job, const Attempt& attempt) {
   const std::string& weights = job.config.model.name_or_path;
   if (fits && job.shape != nullptr && !weights.empty()) {
     attempt([&] { CheckWeights(*job.shape, weights); });
+  }
+  if (fits && job.shape != nullptr) {
+    attempt([&] { CheckFreeze(*job.shape, job.config.training.freeze); });
   }
   if (has_data) attempt([&job] { job.largest_batch = LargestBatch(job); });
 }

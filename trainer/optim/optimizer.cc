@@ -13,7 +13,7 @@
 
 #include <ddprun/optimizer.h>
 #include "base/check.h"
-#include "base/text.h"
+#include "trainer/optim/name_words.h"
 #include "trainer/optim/one_state.h"
 #include "trainer/optim/with_rate.h"
 
@@ -176,37 +176,6 @@ class SgdOptimizer final : public Optimizer {
   std::vector<Tensors> momentum_;  // by group, by parameter; undefined before the first step
 };
 
-// The words of a name without separators: layer, 1, 0, bn, 1, weight for "layer1.0.bn1.weight", and
-// layer, norm for "LayerNorm".
-struct WordsOfName {
-  explicit WordsOfName(std::string_view name) {
-    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-    const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };
-    char last = '.';
-    for (const char letter : name) {
-      const bool separator = letter == '.' || letter == '_';
-      if (!separator) {
-        borders.push_back(last == '.' || last == '_' || is_digit(letter) != is_digit(last) ||
-                          (is_upper(letter) && !is_upper(last)));
-        text += letter;
-      }
-      last = letter;
-    }
-    borders.push_back(true);
-    text = ToAsciiLower(text);
-  }
-
-  bool Contain(const std::string& wanted) const {
-    for (size_t at = text.find(wanted); at != std::string::npos; at = text.find(wanted, at + 1)) {
-      if (!wanted.empty() && borders[at] && borders[at + wanted.size()]) return true;
-    }
-    return false;
-  }
-
-  std::string text;
-  std::vector<bool> borders;  // whether a word begins, or the last one ends, at this letter
-};
-
 }  // namespace
 
 Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {
@@ -251,10 +220,7 @@ std::vector<ParameterGroup> GroupByDecay(
   ParameterGroup with{{}, weight_decay};
   ParameterGroup without{{}, 0.0};
   for (const auto& [name, parameter] : named_parameters) {
-    const WordsOfName words(name);
-    const bool exempt = std::ranges::any_of(
-        no_decay, [&](const std::string& some) { return words.Contain(WordsOfName(some).text); });
-    ParameterGroup& group = exempt ? without : with;
+    ParameterGroup& group = HasAnyWord(name, no_decay) ? without : with;
     group.parameters.push_back(parameter);
     group.names.push_back(name);
   }

@@ -18,6 +18,11 @@ TOLERANCES = {"loss": 1e-5, "grad_norm": 1e-4, "weights": 2e-4}
 TOLERANCES_OF_16_BITS = {"loss": 1e-3, "grad_norm": 0.3, "weights": 0.2}
 STEP_SAMPLES = 24
 TRANSFORMERS = ("gpt", "llama", "bert")
+SCHEDULES = ("cosine", "linear", "constant", "cosine_with_restarts", "polynomial", "inverse_sqrt",
+             "warmup_stable_decay")
+# By model: words of names of which a part of the model is left to train.
+FREEZABLE = {"gpt": ("wte", "h.0", "ln"), "llama": ("embed_tokens", "layers.0", "mlp"),
+             "bert": ("embeddings", "layer.0", "bias"), "cnn": ("conv",), "resnet18": ("layer1",)}
 TABLES = ("mlp", "linear")
 
 
@@ -176,17 +181,20 @@ def draw_data(draw, model, what):
 
 
 def draw_training(draw, precision, model, data):
-    optimizer = {"type": draw.choice(("adamw", "adam", "sgd")),
+    optimizer = {"type": draw.choice(("adamw", "adam", "sgd", "adagrad")),
                  "weight_decay": draw.choice((0, 0.1))}
     if optimizer["type"] == "sgd":
         optimizer.update(learning_rate=0.02, momentum=draw.choice((0, 0.9)))
+        optimizer["nesterov"] = optimizer["momentum"] > 0 and draw.random() < 0.5
     else:
         # A large eps, so that gradients that are only rounding errors make no large steps.
         optimizer.update(learning_rate=draw.choice((1e-3, 3e-3)), eps=1e-5)
-    scheduler = {"lr_scheduler_type": draw.choice(("cosine", "linear", "constant")),
+    scheduler = {"lr_scheduler_type": draw.choice(SCHEDULES),
                  "warmup_steps": draw.choice((0, 2, 0.25)), "warmup_from_zero": draw.random() < 0.5}
     training = {"max_grad_norm": draw.choice((0, 0.5, 10)), "precision": precision,
                 "matmul_engine": "default"}  # not what is the fastest at the moment
+    if model["type"] in FREEZABLE and draw.random() < 0.4:
+        training["freeze"] = [draw.choice(FREEZABLE[model["type"]])]
     if data.get("target_type") == "class" or model["type"] in ("cnn", "bert", "gpt"):
         training["label_smoothing"] = draw.choice((0, 0, 0.1))
     return {"optimizer": optimizer, "scheduler": scheduler, "training": training}
@@ -242,6 +250,8 @@ def fits(way, plan):
                                                        model.get("num_hidden_layers", 1))
     if (plan.kind == "nodes" and way.ranks % 2) or (model["type"] == "plugin" and
                                                     way.type in ("dp", "zero3")):
+        return False
+    if "freeze" in plan.sections["training"] and way.stages > 1:
         return False
     # Where one of several processes is hit there are several.
     return way.stages <= parts and (plan.kind != "kills" or way.ranks > 1)
@@ -490,7 +500,8 @@ def refusals(plan):
     elif model["type"] == "cnn":
         found["model"] = {"model": {"hidden_size": 24}}
     if optimizer["type"] == "sgd":
-        found["optimizer"] = {"optimizer": {"momentum": 0 if optimizer["momentum"] else 0.9}}
+        found["optimizer"] = {"optimizer": {"momentum": 0 if optimizer["momentum"] else 0.9,
+                                            "nesterov": False}}
     size = batch["per_device_train_batch_size"]
     if size % 2 == 0 and "virtual_ranks" not in batch:
         found["step"] = {"training": {"per_device_train_batch_size": size // 2},

@@ -82,6 +82,8 @@ def run_rank(rank, job):
                             world_size=world)
     data = Pairs(job) if job["type"] == "bert" else Tokens(job)
     model = CLASSES[job["type"]].from_pretrained(job["folder"]).train()
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not any(word in name for word in job["frozen"]))
     model, optimizer = wrap(model, job["strategy"], job["learning_rate"], world)
     sampler = DistributedSampler(range(len(data)), world, rank, shuffle=True, seed=job["seed"])
     losses = []

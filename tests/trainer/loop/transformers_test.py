@@ -69,15 +69,15 @@ class Losses(training.TrainingTest):
                 file.write(json.dumps(row) + "\n")
         return path
 
-    def job(self, kind, make, strategy):
+    def job(self, kind, make, strategy, frozen=()):
         torch.manual_seed(3)
-        name = f"{kind}-{strategy}"
+        name = "-".join((kind, strategy, *frozen))
         folder = self.path(f"{name}-folder")
         make().save_pretrained(folder)
         file = self.write_pairs(folder) if kind == "bert" else self.write_tokens()
         return {"type": kind, "strategy": strategy, "name": name, "folder": folder, "file": file,
                 "length": 32, "labels": LABELS, "world": 2, "steps": STEPS, "batch": 4,
-                "learning_rate": 3e-5, "seed": 11,
+                "learning_rate": 3e-5, "seed": 11, "frozen": frozen,
                 "meeting": self.path(f"{name}-meeting"), "losses": self.path(f"{name}-losses")}
 
     def config(self, job):
@@ -90,7 +90,8 @@ class Losses(training.TrainingTest):
             "strategy": {"type": job["strategy"]},
             "model": {"type": job["type"], "name_or_path": job["folder"]},
             "data": {**data, "max_seq_length": job["length"], "data_seed": job["seed"]},
-            "training": {"per_device_train_batch_size": job["batch"], "max_grad_norm": 0},
+            "training": {"per_device_train_batch_size": job["batch"], "max_grad_norm": 0,
+                         "freeze": job["frozen"]},
             "optimizer": {"type": "adam", "learning_rate": job["learning_rate"],
                           "betas": [0.9, 0.999]},
             "scheduler": {"lr_scheduler_type": "constant"},
@@ -101,7 +102,10 @@ class Losses(training.TrainingTest):
         jobs = [self.job("bert", bert, "ddp"), self.job("gpt", gpt, "ddp"),
                 self.job("llama", llama, "ddp"), self.job("gpt", gpt, "zero1"),
                 self.job("bert", bert, "zero3"), self.job("gpt", gpt, "zero3"),
-                self.job("llama", llama, "zero3")]
+                self.job("llama", llama, "zero3"),
+                self.job("bert", bert, "ddp", ("embeddings", "layer.0")),
+                self.job("gpt", gpt, "zero1", ("wte", "ln_1")),
+                self.job("llama", llama, "zero3", ("layers.0",))]
         path = self.script("jobs.json", json.dumps(jobs))
         peer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transformers_peer.py")
         subprocess.run([sys.executable, peer, path], check=True,
