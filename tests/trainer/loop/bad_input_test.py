@@ -46,6 +46,11 @@ class BadInput(training.TrainingTest):
         config = training.toy_config(training={"per_device_train_batch_size": 0})
         self.expect_refusal(self.write_config(config), "per_device_train_batch_size", "from 1 to")
 
+    def test_freeze_of_nothing_and_of_all(self):
+        for words, text in ((["encod"], 'the word "encod"'), (["weight", "bias"], "all parameters")):
+            config = training.toy_config(training={"freeze": words})
+            self.expect_refusal(self.write_config(config), text, "layers.*.weight")
+
     def test_missing_data_file(self):
         config = training.gpt_config(data={"train_files": ["nowhere/*.txt"]})
         self.expect_refusal(self.write_config(config), "nowhere/*.txt")
