@@ -47,7 +47,8 @@ class BadInput(training.TrainingTest):
         self.expect_refusal(self.write_config(config), "per_device_train_batch_size", "from 1 to")
 
     def test_freeze_of_nothing_and_of_all(self):
-        for words, text in ((["encod"], 'the word "encod"'), (["weight", "bias"], "all parameters")):
+        for words, text in ((["encod"], 'the word "encod"'),
+                            (["weight", "bias"], "all parameters")):
             config = training.toy_config(training={"freeze": words})
             self.expect_refusal(self.write_config(config), text, "layers.*.weight")
 
