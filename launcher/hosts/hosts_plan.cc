@@ -1,6 +1,7 @@
 #include "launcher/hosts/hosts_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "launcher/cli/command_line.h"
 #include "launcher/cli/target.h"
 #include "launcher/cluster/cluster.h"
+#include "launcher/hosts/hosts.h"
 #include "launcher/process/job.h"
 #include "rendezvous/net/address.h"
 
@@ -30,42 +32,49 @@ Error Contradict(std::string what, std::string hint) {
 // Returns whether the host is this machine. An address of 127/8 counts only if an interface has it.
 bool IsThisHost(const std::string& address) {
   const std::string own = rendezvous::HostName();
-  if (address == "localhost" || address == own || address == own.substr(0, own.find('.'))) {
-    return true;
-  }
-  for (const auto& found : rendezvous::ResolveLocally(address)) {
-    if (std::ranges::count(rendezvous::ReadOwnAddresses(), found,
-                           &rendezvous::OwnAddress::address) > 0) {
-      return true;
-    }
-  }
-  return false;
+  const auto found = rendezvous::ResolveLocally(address);
+  const auto is_found = [&found](const rendezvous::OwnAddress& each) {
+    return std::ranges::count(found, each.address) > 0;
+  };
+  return address == "localhost" || address == own || address == own.substr(0, own.find('.')) ||
+         std::ranges::any_of(rendezvous::ReadOwnAddresses(), is_found);
 }
 
 // Returns the first host's name as the others know it.
 std::string MeetingHost(const std::vector<Host>& hosts) {
-  const std::string first = hosts.front().address();
-  const auto is_remote = [](const Host& host) {
-    return !rendezvous::NamesLoopback(host.address());
+  const auto is_loopback = [](const Host& host) {
+    return rendezvous::NamesLoopback(host.address());
   };
-  const bool misleads = rendezvous::NamesLoopback(first) && std::ranges::any_of(hosts, is_remote);
-  return misleads ? rendezvous::HostName() : first;
+  const bool misleads = is_loopback(hosts.front()) && !std::ranges::all_of(hosts, is_loopback);
+  return misleads ? rendezvous::HostName() : hosts.front().address();
 }
 
-std::vector<std::string> CommandFor(const Host& host, const std::vector<std::string>& ssh) {
-  const std::string program = ProgramFolder() + "/ddprun";
-  if (IsThisHost(host.address())) return {program, "on_host"};
-  std::vector<std::string> command = ssh;
-  command.push_back(host.name);
-  command.push_back("exec " + QuoteForShell(program) + " on_host");
-  return command;
+// Returns whether a variable belongs to this host, this login or this terminal.
+bool IsOwn(const std::string& entry) {
+  constexpr std::string_view kNames =
+      " HOME USER LOGNAME SHELL MAIL HOSTNAME HOST OLDPWD SHLVL _ TERM COLUMNS LINES DISPLAY "
+      "WAYLAND_DISPLAY XAUTHORITY KRB5CCNAME STY ";
+  constexpr std::array kBeginnings = {"TMUX", "SSH_", "XDG_", "DBUS_"};
+  return kNames.find(" " + entry.substr(0, entry.find('=')) + " ") != std::string_view::npos ||
+         std::ranges::any_of(kBeginnings, [&entry](auto text) { return entry.starts_with(text); });
+}
+
+std::string WriteOrders(const std::vector<std::string>& args, const Environment& env) {
+  std::string orders;
+  const auto add = [&orders](char kind, const std::string& text) {
+    (orders += kind).append(text).push_back('\0');
+  };
+  for (const std::string& arg : args) add(kArgumentOrder, arg);
+  for (const std::string& entry : env.Entries()) {
+    if (!IsOwn(entry)) add(kVariableOrder, entry);
+  }
+  orders.push_back('\0');
+  return orders;
 }
 
 // Checks what can be checked here, before anything is started.
-Status Check(const HostsPlan& plan, const Environment& env) {
-  const Options& options = plan.options;
-  const bool completed = options.in_cluster || plan.hosts.size() == 1;
-  if (!completed || options.given.contains("node_rank")) {
+Status Check(const Options& options, size_t hosts, const Environment& env) {
+  if ((!options.in_cluster && hosts > 1) || options.given.contains("node_rank")) {
     return Contradict("--hostfile says which nodes there are, and where they meet.",
                       "Leave --standalone, --node_rank and --nnodes out; --nnodes=MIN:MAX alone is "
                       "an elastic job.");
@@ -75,11 +84,25 @@ Status Check(const HostsPlan& plan, const Environment& env) {
         "srun has started several ddprun, and each would start all hosts of the file.",
         "Leave --hostfile out, or srun.");
   }
-  for (const Host& host : plan.hosts) {
-    if (!IsThisHost(host.address())) continue;
-    DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, ProgramFolder()));
-  }
   return {};
+}
+
+Result<std::vector<std::string>> CommandFor(const Host& host,
+                                            const std::string& ssh_command,
+                                            const Options& options,
+                                            const Environment& env) {
+  const std::string program = ProgramFolder() + "/ddprun";
+  if (IsThisHost(host.address())) {
+    DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, ProgramFolder()));
+    return std::vector<std::string>{program, "on_host"};
+  }
+  std::vector<std::string> command;
+  std::istringstream words(ssh_command);
+  for (std::string word; words >> word;) command.push_back(word);
+  DDPRUN_ASSIGN(command.front(), FindProgram(command.front(), env));
+  command.push_back(host.name);
+  command.push_back("exec " + QuoteForShell(program) + " on_host");
+  return command;
 }
 
 }  // namespace
@@ -88,42 +111,30 @@ Result<HostsPlan> MakeHostsPlan(const std::string& file,
                                 const std::string& ssh_command,
                                 const std::vector<std::string>& args,
                                 const Environment& env) {
-  HostsPlan plan;
   DDPRUN_ASSIGN(const std::optional<std::string> text, ReadFile(file));
   if (!text) return BadValue("--hostfile", "There is no file " + file + ".", "Check the path.");
-  DDPRUN_ASSIGN(plan.hosts, ParseHostFile(*text, file));
-  const std::string run_id = "hosts." + MakeUuid();
-  const std::string meeting = MeetingHost(plan.hosts);
+  DDPRUN_ASSIGN(const std::vector<Host> hosts, ParseHostFile(*text, file));
+  const std::string others =
+      std::to_string(hosts.size()) + " " + MeetingHost(hosts) + " hosts." + MakeUuid();
+  Environment place = env;
+  place.Unset("DDPRUN_JOB_ID");
   std::error_code ignored;
-  const std::string folder = std::filesystem::current_path(ignored);
-  for (size_t i = 0; i < plan.hosts.size(); ++i) {
-    Environment place = env;
-    place.Unset("DDPRUN_JOB_ID");
-    place.Set(kHostPlaceVariable, std::to_string(i) + " " + std::to_string(plan.hosts.size()) +
-                                      " " + meeting + " " + run_id);
-    if (i == 0) {
+  place.Set("PWD", std::filesystem::current_path(ignored).string());
+  HostsPlan plan;
+  for (const Host& host : hosts) {
+    place.Set(kHostPlaceVariable, std::to_string(plan.starts.size()) + " " + others);
+    if (plan.starts.empty()) {
       DDPRUN_ASSIGN(auto parsed, ParseOptions(args, place, {}, CompleteOptions));
       plan.options = std::get<Options>(std::move(parsed));
       plan.options.notes.clear();  // the agents say them
-      DDPRUN_TRY(Check(plan, env));
+      DDPRUN_TRY(Check(plan.options, hosts.size(), env));
     }
-    HostOrders orders{.folder = folder, .args = args, .env = SharedVariables(place)};
-    const int slots = plan.hosts[i].slots;
-    if (slots > 0 && !plan.options.given.contains("nproc_per_node")) {
-      orders.args.insert(orders.args.begin(), "--nproc_per_node=" + std::to_string(slots));
+    std::vector<std::string> words = args;
+    if (host.slots > 0 && !plan.options.given.contains("nproc_per_node")) {
+      words.insert(words.begin(), "--nproc_per_node=" + std::to_string(host.slots));
     }
-    plan.orders.push_back(std::move(orders));
-  }
-  std::istringstream words(ssh_command);
-  std::vector<std::string> ssh;
-  for (std::string word; words >> word;) ssh.push_back(word);
-  for (const Host& host : plan.hosts) plan.commands.push_back(CommandFor(host, ssh));
-  const bool all_here =
-      std::ranges::all_of(plan.hosts, [](const Host& host) { return IsThisHost(host.address()); });
-  if (all_here) return plan;
-  DDPRUN_ASSIGN(const std::string program, FindProgram(ssh.front(), env));
-  for (std::vector<std::string>& command : plan.commands) {
-    if (command.front() == ssh.front()) command.front() = program;
+    DDPRUN_ASSIGN(auto command, CommandFor(host, ssh_command, plan.options, env));
+    plan.starts.push_back({host, std::move(command), WriteOrders(words, place)});
   }
   return plan;
 }

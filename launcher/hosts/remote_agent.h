@@ -6,8 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -15,27 +13,21 @@
 #include "base/env.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "launcher/hosts/hosts_plan.h"
 #include "launcher/output/worker_stream.h"
-#include "launcher/process/signals.h"
 
 namespace ddprun::launcher {
-
-// RunOnHost() writes it before anything else: all before it comes from ssh and the login's shell.
-inline constexpr std::string_view kReadyLine = "\nddprun is ready on this host\n";
 
 // Loop thread only. The host ends its agent when this object, or this process, ends.
 class RemoteAgent {
  public:
-  // Starts `command`, whose first word is a path and which runs RunOnHost(), and gives it `orders`.
-  // `io` and `console` must outlive the agent.
+  // Starts the command with this process's signal mask. All but `env` must outlive the agent.
   static Result<std::unique_ptr<RemoteAgent>> Start(asio::io_context& io,
                                                     Console& console,
-                                                    const SignalMask& mask,
                                                     const Environment& env,
-                                                    const std::vector<std::string>& command,
-                                                    const std::string& orders);
+                                                    const HostStart& start);
 
-  // Passes a signal on to the agent. If the host is not ready yet, gives it up instead.
+  // Passes a signal on to the agent. If the host has no agent yet, gives it up instead.
   void Signal(int signal);
   // Ends the command here, because the host does not answer.
   void GiveUp();
@@ -47,19 +39,17 @@ class RemoteAgent {
   const std::string& words() const { return words_; }
 
  private:
-  RemoteAgent(
-      asio::io_context& io, Console& console, pid_t pid, UniqueFd in, UniqueFd out, UniqueFd err);
-  void Send(const std::string& bytes);
-  void WriteMore();
+  RemoteAgent(asio::io_context& io, Console& console, const std::string& orders)
+      : io_(io), console_(console), orders_(orders), in_(io), out_(io) {}
   void AwaitReady();
-  void ReadUntilReady();
+  void OnReady();
 
   asio::io_context& io_;
   Console& console_;
-  pid_t pid_;
+  const std::string& orders_;
+  pid_t pid_ = -1;
   asio::posix::stream_descriptor in_;
-  std::string unsent_;
-  bool writing_ = false;
+  bool has_orders_ = false;
   asio::posix::stream_descriptor out_;  // until the host is ready
   UniqueFd err_;                        // the same
   std::string words_;

@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <utility>
 
+#include <asio/post.hpp>
+
 #include <ddprun/error.h>
 #include "base/terminal.h"
 #include "base/text.h"
@@ -15,6 +17,7 @@
 #include "launcher/hosts/hosts_plan.h"
 #include "launcher/hosts/remote_agent.h"
 #include "launcher/process/clock.h"
+#include "launcher/process/signals.h"
 
 namespace ddprun::launcher {
 
@@ -53,45 +56,17 @@ class HostsRun {
   HostsRun(asio::io_context& io, Console& console, const HostsPlan& plan, const Environment& env)
       : io_(io), clock_(io), console_(console), plan_(plan), env_(env) {}
 
-  Status Start(const SignalMask& mask) {
-    for (size_t i = 0; i < plan_.hosts.size(); ++i) {
-      DDPRUN_ASSIGN(agents_.emplace_back(),
-                    RemoteAgent::Start(io_, console_, mask, env_, plan_.commands[i],
-                                       WriteOrders(plan_.orders[i])));
+  Status Start() {
+    for (const HostStart& start : plan_.starts) {
+      DDPRUN_ASSIGN(agents_.emplace_back(), RemoteAgent::Start(io_, console_, env_, start));
     }
     return {};
   }
 
   void OnSignal(int signal) {
     if (signal == SIGCHLD) return Reap();
-    const std::vector<int>& stop = plan_.options.signals_to_handle;
-    const bool stops = std::ranges::count(stop, signal) > 0;
-    if (!stops && signal != SIGUSR1 && signal != SIGUSR2) return;
-    SendAll(signal);
-    if (stops) GiveUpAfter(std::exchange(stopped_by_, signal) == 0 ? Grace() : kHurry);
-  }
-
-  // A node that is lost does no harm as long as enough others are left.
-  int code() const { return HasEnough() ? 0 : first_code_; }
-
- private:
-  std::chrono::milliseconds Grace() const {
-    return plan_.options.shutdown_timeout.value_or(kDefaultGrace) + kBeyondGrace;
-  }
-
-  bool HasEnough() const {
-    const int left = static_cast<int>(plan_.hosts.size()) - failed_;
-    return !lost_meeting_ && left >= plan_.options.rdzv.rules.min_nodes;
-  }
-
-  void SendAll(int signal) {
-    for (const auto& agent : agents_) agent->Signal(signal);
-  }
-
-  void GiveUpAfter(std::chrono::milliseconds patience) {
-    give_up_ = clock_.Set(patience, [this] {
-      for (const auto& agent : agents_) agent->GiveUp();
-    });
+    if (std::ranges::count(plan_.options.signals_to_handle, signal) > 0) return Stop(signal);
+    if (signal == SIGUSR1 || signal == SIGUSR2) SendAll(signal);
   }
 
   void Reap() {
@@ -101,24 +76,43 @@ class HostsRun {
     if (ended_ == agents_.size()) io_.stop();
   }
 
+  // A node that is lost does no harm as long as enough others are left.
+  int code() const { return HasEnough() ? 0 : first_code_; }
+
+ private:
+  bool HasEnough() const {
+    return failed_ + static_cast<size_t>(plan_.options.rdzv.rules.min_nodes) <= agents_.size();
+  }
+
+  void SendAll(int signal) {
+    for (const auto& agent : agents_) agent->Signal(signal);
+  }
+
+  void Stop(int signal) {
+    SendAll(signal);
+    const auto grace = plan_.options.shutdown_timeout.value_or(kDefaultGrace) + kBeyondGrace;
+    give_up_ = clock_.Set(std::exchange(stopped_by_, signal) == 0 ? grace : kHurry, [this] {
+      for (const auto& agent : agents_) agent->GiveUp();
+    });
+  }
+
   void OnEnd(size_t i, int code) {
     ++ended_;
     const bool ready = agents_[i]->ready();
-    if (!ready && stopped_by_ != 0) code = 128 + stopped_by_;
-    if (!ready && stopped_by_ == 0) {
-      const Error error = NoAgent(plan_.hosts[i], code, agents_[i]->words());
+    if (!ready && stopped_by_ != 0) {
+      code = 128 + stopped_by_;
+    } else if (!ready) {
+      const Error error = NoAgent(plan_.starts[i].host, code, agents_[i]->words());
       console_.err().WriteLines(RenderForTerminal(error, env_));
       code = ExitStatus(error.code);
-      lost_meeting_ = lost_meeting_ || i == 0;
     }
     if (code == 0) return;
-    ++failed_;
+    // Without the first host the others have no place to meet.
+    failed_ += !ready && i == 0 ? agents_.size() : 1;
     if (first_code_ == 0) first_code_ = code;
-    if (HasEnough() || stopped_by_ != 0 || ending_ != nullptr) return;
+    if (HasEnough() || ending_ != nullptr) return;
     ending_ = clock_.Set(ready ? kAfterFailure : seconds(0), [this] {
-      if (std::exchange(stopped_by_, SIGTERM) != 0) return;
-      SendAll(SIGTERM);
-      GiveUpAfter(Grace());
+      if (stopped_by_ == 0) Stop(SIGTERM);
     });
   }
 
@@ -129,23 +123,23 @@ class HostsRun {
   const Environment& env_;
   std::vector<std::unique_ptr<RemoteAgent>> agents_;
   size_t ended_ = 0;
-  int failed_ = 0;
+  size_t failed_ = 0;
   int first_code_ = 0;
-  int stopped_by_ = 0;         // the first signal by which the job ends; 0 means none
-  bool lost_meeting_ = false;  // the host where the others would meet has no agent
+  int stopped_by_ = 0;  // the last signal by which the job ends; 0 means none
   Clock::Alarm ending_;
   Clock::Alarm give_up_;
 };
 
 Result<int> RunPlan(const HostsPlan& plan, const Environment& env) {
-  const SignalMask mask(plan.options.signals_to_handle);
   asio::io_context io;
   Console console(io, STDOUT_FILENO, STDERR_FILENO);
   HostsRun run(io, console, plan, env);
+  DDPRUN_TRY(run.Start());
+  const SignalMask mask(plan.options.signals_to_handle);
   DDPRUN_ASSIGN(const auto signals, SignalReader::Create(io, mask, [&run](int signal, pid_t) {
                   run.OnSignal(signal);
                 }));
-  DDPRUN_TRY(run.Start(mask));
+  asio::post(io, [&run] { run.Reap(); });  // an agent may have ended before the mask was set
   io.run();
   io.restart();
   console.WhenEmpty([&io] { io.stop(); });
@@ -169,8 +163,8 @@ Result<std::optional<int>> StartHosts(const std::vector<std::string>& args,
   if (file.empty()) return std::optional<int>();
   DDPRUN_ASSIGN(const HostsPlan plan, MakeHostsPlan(file, ssh, args, env));
   if (plan.options.dry_run) {
-    for (const std::vector<std::string>& command : plan.commands) {
-      std::puts(FormatList(command, " ").c_str());
+    for (const HostStart& start : plan.starts) {
+      std::puts(FormatList(start.command, " ").c_str());
     }
     return std::optional<int>(0);
   }
