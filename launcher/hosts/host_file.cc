@@ -1,10 +1,10 @@
-#include "launcher/hosts/host_file.h"
+// Reads lists of hosts in the form of Open MPI and DeepSpeed.
 
 #include <algorithm>
 #include <sstream>
 
-#include "base/env.h"
 #include "base/text.h"
+#include "launcher/hosts/hosts_plan.h"
 
 namespace ddprun::launcher {
 

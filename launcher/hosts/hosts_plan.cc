@@ -20,15 +20,6 @@ namespace ddprun::launcher {
 
 namespace {
 
-Error Contradict(std::string what, std::string hint) {
-  return Error{.code = Code::kUsage,
-               .title = "FLAGS CONTRADICT",
-               .where = "--hostfile",
-               .what = std::move(what),
-               .hint = std::move(hint),
-               .page = "flags-contradict"};
-}
-
 // Returns whether the host is this machine. An address of 127/8 counts only if an interface has it.
 bool IsThisHost(const std::string& address) {
   const std::string own = rendezvous::HostName();
@@ -79,12 +70,10 @@ Status Check(const Options& options, size_t hosts, const Environment& env) {
                       "Leave --standalone, --node_rank and --nnodes out; --nnodes=MIN:MAX alone is "
                       "an elastic job.");
   }
-  if (ParseInt(env.GetOr("SLURM_STEP_NUM_TASKS", "1")).value_or(1) > 1) {
-    return Contradict(
-        "srun has started several ddprun, and each would start all hosts of the file.",
-        "Leave --hostfile out, or srun.");
-  }
-  return {};
+  if (ParseInt(env.GetOr("SLURM_STEP_NUM_TASKS", "1")).value_or(1) <= 1) return {};
+  return Contradict(
+      "srun has started several ddprun, and each would start all hosts of --hostfile.",
+      "Leave --hostfile out, or srun.");
 }
 
 Result<std::vector<std::string>> CommandFor(const Host& host,

@@ -2,14 +2,26 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/env.h"
 #include "base/result.h"
 #include "launcher/cli/options.h"
-#include "launcher/hosts/host_file.h"
 
 namespace ddprun::launcher {
+
+struct Host {
+  std::string name;  // as ssh takes it: HOST or USER@HOST
+  int slots = 0;     // workers; 0 means that the file does not say it
+
+  std::string address() const { return name.substr(name.find('@') + 1); }
+};
+
+// Reads lines "HOST [slots=N]", with # before comments. A host in several lines gets the slots of
+// all of them, and a line without slots then counts for one. `where` is the file, for messages.
+// Error: kUsage.
+Result<std::vector<Host>> ParseHostFile(std::string_view text, const std::string& where);
 
 struct HostStart {
   Host host;

@@ -10,48 +10,12 @@
 #include <cerrno>
 #include <utility>
 
-#include <asio/write.hpp>
-
 #include "launcher/hosts/hosts.h"
 #include "launcher/process/program_output.h"
 
 namespace ddprun::launcher {
 
 namespace {
-
-using Descriptor = asio::posix::stream_descriptor;
-
-// Starts a program in a session of its own: Ctrl-C does not reach it, and ssh asks nothing. `pipes`
-// gets this process's ends of its standard input, output and error.
-Result<pid_t> StartWithPipes(const std::vector<std::string>& command,
-                             const Environment& env,
-                             std::array<UniqueFd, 3>& pipes) {
-  std::array<UniqueFd, 3> theirs;
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-  int error = 0;
-  for (int fd = 0; fd < 3 && error == 0; ++fd) {
-    int ends[2] = {-1, -1};
-    error = ::pipe2(ends, O_CLOEXEC) == 0 ? 0 : errno;
-    const int their_end = fd == STDIN_FILENO ? 0 : 1;
-    theirs[fd].reset(ends[their_end]);
-    pipes[fd].reset(ends[1 - their_end]);
-    ::posix_spawn_file_actions_adddup2(&actions, ends[their_end], fd);
-  }
-  pid_t pid = -1;
-  const std::vector<std::string> entries = env.Entries();
-  if (error == 0) {
-    error = ::posix_spawn(&pid, command.front().c_str(), &actions, &attributes,
-                          CStrings(command).data(), CStrings(entries).data());
-  }
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return SystemError("starting " + command.front(), error);
-  return pid;
-}
 
 // Appends what the pipe has now. Returns false at its end.
 bool ReadMore(int fd, std::string& text) {
@@ -61,45 +25,65 @@ bool ReadMore(int fd, std::string& text) {
   return got > 0 || (got < 0 && errno == EAGAIN);
 }
 
+// Ignores a closed pipe: the command has ended, and its end says more than the error.
+void Write(const UniqueFd& pipe, const std::string& bytes) {
+  [[maybe_unused]] const ssize_t written = ::write(pipe.get(), bytes.data(), bytes.size());
+}
+
 }  // namespace
 
-Result<std::unique_ptr<RemoteAgent>> RemoteAgent::Start(asio::io_context& io,
-                                                        Console& console,
-                                                        const Environment& env,
-                                                        const HostStart& start) {
-  std::unique_ptr<RemoteAgent> agent(new RemoteAgent(io, console, start.orders));
-  std::array<UniqueFd, 3> pipes;
-  DDPRUN_ASSIGN(agent->pid_, StartWithPipes(start.command, env, pipes));
-  for (const UniqueFd& pipe : pipes) ::fcntl(pipe.get(), F_SETFL, O_NONBLOCK);
-  agent->in_.assign(pipes[0].release());
-  agent->out_.assign(pipes[1].release());
-  agent->err_ = std::move(pipes[2]);
-  agent->AwaitReady();
-  return agent;
+Status RemoteAgent::Start(const Environment& env) {
+  std::array<UniqueFd, 3> ours;
+  std::array<UniqueFd, 3> theirs;
+  for (size_t fd = 0; fd < ours.size(); ++fd) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
+    const size_t own_end = fd == STDIN_FILENO ? 1 : 0;
+    ours[fd].reset(ends[own_end]);
+    theirs[fd].reset(ends[1 - own_end]);
+  }
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  for (int fd = 0; fd < 3; ++fd) {
+    ::posix_spawn_file_actions_adddup2(&actions, theirs[fd].get(), fd);
+  }
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  // Ctrl-C does not reach another session, and ssh in it asks nothing.
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+  const std::vector<std::string> entries = env.Entries();
+  const int error = ::posix_spawn(&pid_, start_.command.front().c_str(), &actions, &attributes,
+                                  CStrings(start_.command).data(), CStrings(entries).data());
+  ::posix_spawnattr_destroy(&attributes);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) return SystemError("starting " + start_.command.front(), error);
+  in_ = std::move(ours[0]);
+  out_.assign(ours[1].release());
+  out_.non_blocking(true);
+  err_ = std::move(ours[2]);
+  ::fcntl(err_.get(), F_SETFL, O_NONBLOCK);
+  AwaitReady();
+  return {};
 }
 
 void RemoteAgent::AwaitReady() {
-  out_.async_wait(Descriptor::wait_read, [this](const asio::error_code& error) {
+  out_.async_wait(out_.wait_read, [this](const asio::error_code& error) {
     if (error || !ReadMore(out_.native_handle(), words_)) return;
     if (words_.ends_with(kReadyLine)) return OnReady();
     AwaitReady();
   });
 }
 
-// Only now gives the orders: before them, ddprun writes nothing behind the line.
 void RemoteAgent::OnReady() {
   out_stream_ = WorkerStream::Start(io_, UniqueFd(out_.release()), {.console = &console_.out()});
   err_stream_ = WorkerStream::Start(io_, std::move(err_), {.console = &console_.err()});
-  asio::async_write(in_, asio::buffer(orders_), [this](const asio::error_code& error, size_t) {
-    if (!error) has_orders_ = true;
-  });
+  // The host reads them now. Before that it writes nothing behind the line.
+  Write(in_, start_.orders);
 }
 
 void RemoteAgent::Signal(int signal) {
-  if (!has_orders_) return GiveUp();
-  const char byte = static_cast<char>(signal);
-  // A closed pipe: the command has ended, and its end says more than this error.
-  [[maybe_unused]] const ssize_t written = ::write(in_.native_handle(), &byte, 1);
+  if (!ready()) return GiveUp();
+  Write(in_, std::string(1, static_cast<char>(signal)));
 }
 
 void RemoteAgent::GiveUp() {

@@ -21,13 +21,13 @@ namespace ddprun::launcher {
 // Loop thread only. The host ends its agent when this object, or this process, ends.
 class RemoteAgent {
  public:
-  // Starts the command with this process's signal mask. All but `env` must outlive the agent.
-  static Result<std::unique_ptr<RemoteAgent>> Start(asio::io_context& io,
-                                                    Console& console,
-                                                    const Environment& env,
-                                                    const HostStart& start);
+  // All of them must outlive the agent.
+  RemoteAgent(asio::io_context& io, Console& console, const HostStart& start)
+      : io_(io), console_(console), start_(start), out_(io) {}
 
-  // Passes a signal on to the agent. If the host has no agent yet, gives it up instead.
+  // Starts the command, with this process's signal mask.
+  Status Start(const Environment& env);
+  // Passes a signal on to the agent. If the host is not ready yet, gives it up instead.
   void Signal(int signal);
   // Ends the command here, because the host does not answer.
   void GiveUp();
@@ -39,17 +39,14 @@ class RemoteAgent {
   const std::string& words() const { return words_; }
 
  private:
-  RemoteAgent(asio::io_context& io, Console& console, const std::string& orders)
-      : io_(io), console_(console), orders_(orders), in_(io), out_(io) {}
   void AwaitReady();
   void OnReady();
 
   asio::io_context& io_;
   Console& console_;
-  const std::string& orders_;
+  const HostStart& start_;
   pid_t pid_ = -1;
-  asio::posix::stream_descriptor in_;
-  bool has_orders_ = false;
+  UniqueFd in_;
   asio::posix::stream_descriptor out_;  // until the host is ready
   UniqueFd err_;                        // the same
   std::string words_;

@@ -18,15 +18,6 @@ namespace ddprun::launcher {
 
 namespace {
 
-Error NoAgent(std::string title, std::string where, std::string what, std::string hint) {
-  return Error{.code = Code::kUsage,
-               .title = std::move(title),
-               .where = std::move(where),
-               .what = std::move(what),
-               .hint = std::move(hint),
-               .page = "no-agent-on-host"};
-}
-
 // Reads a text up to its NUL from the standard input; nullopt if the input ends before. Reads
 // single bytes, so that the signals are left.
 std::optional<std::string> ReadText() {
@@ -65,10 +56,8 @@ Status StartPassingSignals() {
     ::_exit(grandchild < 0 ? errno : 0);
   }
   int status = 0;
-  if (child < 0 || ::waitpid(child, &status, 0) < 0)
-    return SystemError("starting a process", errno);
-  if (status != 0) return SystemError("starting a process", WEXITSTATUS(status));
-  return {};
+  if (child < 0 || ::waitpid(child, &status, 0) < 0) status = W_EXITCODE(errno, 0);
+  return status == 0 ? Status() : SystemError("starting a process (fork)", WEXITSTATUS(status));
 }
 
 }  // namespace
@@ -88,19 +77,18 @@ Result<int> RunOnHost(const std::vector<std::string>& /*args*/, const Environmen
       own.Set(order->substr(1, equals - 1), order->substr(equals + 1));
     }
   }
-  if (!order) {
-    return NoAgent("NO ORDERS", "",
-                   "ddprun on_host is started by ddprun --hostfile, which says on its standard "
-                   "input what to do; the input has ended.",
-                   "ddprun --hostfile=FILE TARGET starts it on each host.");
-  }
+  if (!order) return 128 + SIGTERM;  // nobody waits for the job any longer
   const std::string folder = own.GetOr("PWD", "");
   if (::chdir(folder.c_str()) != 0) {
-    return NoAgent("NO FOLDER ON HOST", folder,
-                   "The agent starts in the folder in which ddprun was started, and entering it "
-                   "here failed: " +
-                       ErrnoText(errno) + ".",
-                   "Use a folder that all hosts have, such as one of a shared file system.");
+    return Error{.code = Code::kUsage,
+                 .title = "NO FOLDER ON HOST",
+                 .where = folder,
+                 .what =
+                     "The agent starts in the folder in which ddprun was started, and "
+                     "entering it here failed: " +
+                     ErrnoText(errno) + ".",
+                 .hint = "Use a folder that all hosts have, such as one of a shared file system.",
+                 .page = "no-agent-on-host"};
   }
   DDPRUN_TRY(StartPassingSignals());
   const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -5,12 +5,11 @@
 #include <cstdio>
 #include <utility>
 
-#include <asio/post.hpp>
-
 #include <ddprun/error.h>
 #include "base/terminal.h"
 #include "base/text.h"
 #include "launcher/cli/command_line.h"
+#include "launcher/cli/read_value.h"
 #include "launcher/cli/target.h"
 #include "launcher/cluster/cluster.h"
 #include "launcher/hosts/hosts.h"
@@ -28,24 +27,20 @@ using std::chrono::seconds;
 // An agent that has failed tells the others, which then end by themselves; this is for an agent
 // that has failed before it met them.
 constexpr seconds kAfterFailure{5};
-// The time that an agent may need besides --shutdown_timeout, and from a second stop signal on.
-constexpr seconds kBeyondGrace{15};
-constexpr seconds kHurry{5};
-constexpr seconds kDefaultGrace{300};  // the longest that an agent has without that flag
+// The further stop signal that ends what does not answer. One request may come as two signals.
+constexpr int kGivesUp = 3;
 constexpr int kSshFailed = 255;
 
-Error NoAgent(const Host& host, int code, std::string words) {
+Error NoAgent(const std::string& host, int code, std::string words) {
   std::erase(words, '\r');
-  words.erase(0, std::min(words.find_first_not_of(" \n"), words.size()));
-  words.erase(words.find_last_not_of(" \n") + 1);
-  const std::string said = words.empty() ? "." : ":\n" + MakePrintable(words);
+  const std::string said(TrimBlanks(MakePrintable(words)));
   return Error{.code = Code::kRendezvous,
                .title = "NO AGENT ON HOST",
-               .where = host.name,
-               .what = "ddprun could not be started on " + host.name + " (exit status " +
-                       std::to_string(code) + ")" + said,
+               .where = host,
+               .what = "ddprun could not be started on " + host + " (exit status " +
+                       std::to_string(code) + ")" + (said.empty() ? "." : ":\n" + said),
                .hint = code == kSshFailed
-                           ? "This must work without a question: ssh " + host.name + " true"
+                           ? "This must work without a question: ssh " + host + " true"
                            : "Each host needs ddprun in the same folder: " + ProgramFolder(),
                .page = "no-agent-on-host"};
 }
@@ -58,7 +53,8 @@ class HostsRun {
 
   Status Start() {
     for (const HostStart& start : plan_.starts) {
-      DDPRUN_ASSIGN(agents_.emplace_back(), RemoteAgent::Start(io_, console_, env_, start));
+      agents_.push_back(std::make_unique<RemoteAgent>(io_, console_, start));
+      DDPRUN_TRY(agents_.back()->Start(env_));
     }
     return {};
   }
@@ -90,10 +86,9 @@ class HostsRun {
 
   void Stop(int signal) {
     SendAll(signal);
-    const auto grace = plan_.options.shutdown_timeout.value_or(kDefaultGrace) + kBeyondGrace;
-    give_up_ = clock_.Set(std::exchange(stopped_by_, signal) == 0 ? grace : kHurry, [this] {
-      for (const auto& agent : agents_) agent->GiveUp();
-    });
+    stopped_by_ = signal;
+    if (++stops_ < kGivesUp) return;
+    for (const auto& agent : agents_) agent->GiveUp();
   }
 
   void OnEnd(size_t i, int code) {
@@ -102,7 +97,7 @@ class HostsRun {
     if (!ready && stopped_by_ != 0) {
       code = 128 + stopped_by_;
     } else if (!ready) {
-      const Error error = NoAgent(plan_.starts[i].host, code, agents_[i]->words());
+      const Error error = NoAgent(plan_.starts[i].host.name, code, agents_[i]->words());
       console_.err().WriteLines(RenderForTerminal(error, env_));
       code = ExitStatus(error.code);
     }
@@ -126,11 +121,11 @@ class HostsRun {
   size_t failed_ = 0;
   int first_code_ = 0;
   int stopped_by_ = 0;  // the last signal by which the job ends; 0 means none
+  int stops_ = 0;
   Clock::Alarm ending_;
-  Clock::Alarm give_up_;
 };
 
-Result<int> RunPlan(const HostsPlan& plan, const Environment& env) {
+Result<std::optional<int>> RunPlan(const HostsPlan& plan, const Environment& env) {
   asio::io_context io;
   Console console(io, STDOUT_FILENO, STDERR_FILENO);
   HostsRun run(io, console, plan, env);
@@ -139,12 +134,12 @@ Result<int> RunPlan(const HostsPlan& plan, const Environment& env) {
   DDPRUN_ASSIGN(const auto signals, SignalReader::Create(io, mask, [&run](int signal, pid_t) {
                   run.OnSignal(signal);
                 }));
-  asio::post(io, [&run] { run.Reap(); });  // an agent may have ended before the mask was set
+  run.Reap();  // an agent may have ended before the mask was set
   io.run();
   io.restart();
   console.WhenEmpty([&io] { io.stop(); });
   io.run();
-  return run.code();
+  return std::optional<int>(run.code());
 }
 
 }  // namespace
@@ -162,14 +157,11 @@ Result<std::optional<int>> StartHosts(const std::vector<std::string>& args,
   }
   if (file.empty()) return std::optional<int>();
   DDPRUN_ASSIGN(const HostsPlan plan, MakeHostsPlan(file, ssh, args, env));
-  if (plan.options.dry_run) {
-    for (const HostStart& start : plan.starts) {
-      std::puts(FormatList(start.command, " ").c_str());
-    }
-    return std::optional<int>(0);
+  if (!plan.options.dry_run) return RunPlan(plan, env);
+  for (const HostStart& start : plan.starts) {
+    std::puts(FormatList(start.command, " ").c_str());
   }
-  DDPRUN_ASSIGN(const int code, RunPlan(plan, env));
-  return std::optional<int>(code);
+  return std::optional<int>(0);
 }
 
 }  // namespace ddprun::launcher
