@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/env.h"
@@ -11,20 +10,8 @@
 
 namespace ddprun::launcher {
 
-struct Host {
-  std::string name;  // as ssh takes it: HOST or USER@HOST
-  int slots = 0;     // workers; 0 means that the file does not say it
-
-  std::string address() const { return name.substr(name.find('@') + 1); }
-};
-
-// Reads lines "HOST [slots=N]", with # before comments. A host in several lines gets the slots of
-// all of them, and a line without slots then counts for one. `where` is the file, for messages.
-// Error: kUsage.
-Result<std::vector<Host>> ParseHostFile(std::string_view text, const std::string& where);
-
 struct HostStart {
-  Host host;
+  std::string host;                  // as ssh takes it: HOST or USER@HOST
   std::vector<std::string> command;  // runs RunOnHost(); its first word is a path
   std::string orders;                // for RunOnHost()
 };

@@ -1,7 +1,11 @@
+#include <fcntl.h>
 #include <signal.h>
-#include <unistd.h>
+#include <spawn.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 
@@ -14,8 +18,9 @@
 #include "launcher/cluster/cluster.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/hosts/hosts_plan.h"
-#include "launcher/hosts/remote_agent.h"
+#include "launcher/output/worker_stream.h"
 #include "launcher/process/clock.h"
+#include "launcher/process/program_output.h"
 #include "launcher/process/signals.h"
 
 namespace ddprun::launcher {
@@ -45,6 +50,116 @@ Error NoAgent(const std::string& host, int code, std::string words) {
                .page = "no-agent-on-host"};
 }
 
+// Appends what the pipe has now. Returns false at its end.
+bool ReadMore(int fd, std::string& text) {
+  std::array<char, 4096> buffer;
+  const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+  if (got > 0) text.append(buffer.data(), static_cast<size_t>(got));
+  return got > 0 || (got < 0 && errno == EAGAIN);
+}
+
+// Ignores a closed pipe: the command has ended, and its end says more than the error.
+void Write(const UniqueFd& pipe, const std::string& bytes) {
+  [[maybe_unused]] const ssize_t written = ::write(pipe.get(), bytes.data(), bytes.size());
+}
+
+// The agent of one host, as this process sees it: an ssh with three pipes. The host ends its agent
+// when this object, or this process, ends.
+class RemoteAgent {
+ public:
+  // All of them must outlive the agent.
+  RemoteAgent(asio::io_context& io, Console& console, const HostStart& start)
+      : io_(io), console_(console), start_(start), out_(io) {}
+
+  // Starts the command, with this process's signal mask.
+  Status Start(const Environment& env) {
+    std::array<UniqueFd, 3> ours;
+    std::array<UniqueFd, 3> theirs;
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    for (int fd = 0; fd < 3; ++fd) {
+      int ends[2] = {-1, -1};
+      if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
+      const int own_end = fd == STDIN_FILENO ? 1 : 0;
+      ours[fd].reset(ends[own_end]);
+      theirs[fd].reset(ends[1 - own_end]);
+      ::posix_spawn_file_actions_adddup2(&actions, theirs[fd].get(), fd);
+    }
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    // Ctrl-C does not reach another session, and ssh in it asks nothing.
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    const std::vector<std::string>& command = start_.command;
+    const std::vector<std::string> entries = env.Entries();
+    const int error = ::posix_spawn(&pid_, command[0].c_str(), &actions, &attributes,
+                                    CStrings(command).data(), CStrings(entries).data());
+    ::posix_spawnattr_destroy(&attributes);
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) return SystemError("starting " + command[0], error);
+    in_ = std::move(ours[0]);
+    out_.assign(ours[1].release());
+    out_.non_blocking(true);
+    err_ = std::move(ours[2]);
+    ::fcntl(err_.get(), F_SETFL, O_NONBLOCK);
+    AwaitReady();
+    return {};
+  }
+
+  // Passes a signal on to the agent. If the host is not ready yet, gives it up instead.
+  void Signal(int signal) {
+    if (ready()) return Write(in_, std::string(1, static_cast<char>(signal)));
+    GiveUp();
+  }
+
+  // Ends the command here, because the host does not answer.
+  void GiveUp() {
+    if (pid_ > 0) ::kill(pid_, SIGTERM);
+  }
+
+  // Returns the exit code once the command has ended, and shows the rest of its output.
+  std::optional<int> TryEnd() {
+    int status = 0;
+    if (pid_ <= 0 || ::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+    pid_ = -1;
+    if (ready()) {
+      out_stream_->Finish();
+      err_stream_->Finish();
+    } else {
+      ReadMore(out_.native_handle(), words_);
+      ReadMore(err_.get(), words_);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  // Returns whether ddprun has run on the host.
+  bool ready() const { return out_stream_ != nullptr; }
+  // Returns what the command has said if the host was never ready.
+  const std::string& words() const { return words_; }
+
+ private:
+  void AwaitReady() {
+    out_.async_wait(out_.wait_read, [this](const asio::error_code& error) {
+      if (error || !ReadMore(out_.native_handle(), words_)) return;
+      if (!words_.ends_with(kReadyLine)) return AwaitReady();
+      out_stream_ = WorkerStream::Start(io_, UniqueFd(out_.release()), {&console_.out()});
+      err_stream_ = WorkerStream::Start(io_, std::move(err_), {&console_.err()});
+      // The host reads them now. Before that it writes nothing behind the line.
+      Write(in_, start_.orders);
+    });
+  }
+
+  asio::io_context& io_;
+  Console& console_;
+  const HostStart& start_;
+  pid_t pid_ = -1;
+  UniqueFd in_;
+  asio::posix::stream_descriptor out_;  // until the host is ready
+  UniqueFd err_;                        // the same
+  std::string words_;
+  std::shared_ptr<WorkerStream> out_stream_;
+  std::shared_ptr<WorkerStream> err_stream_;
+};
+
 // The agents of a job, from the start of the first to the end of the last.
 class HostsRun {
  public:
@@ -62,7 +177,8 @@ class HostsRun {
   void OnSignal(int signal) {
     if (signal == SIGCHLD) return Reap();
     if (std::ranges::count(plan_.options.signals_to_handle, signal) > 0) return Stop(signal);
-    if (signal == SIGUSR1 || signal == SIGUSR2) SendAll(signal);
+    if (signal != SIGUSR1 && signal != SIGUSR2) return;
+    for (const auto& agent : agents_) agent->Signal(signal);
   }
 
   void Reap() {
@@ -80,15 +196,10 @@ class HostsRun {
     return failed_ + static_cast<size_t>(plan_.options.rdzv.rules.min_nodes) <= agents_.size();
   }
 
-  void SendAll(int signal) {
-    for (const auto& agent : agents_) agent->Signal(signal);
-  }
-
   void Stop(int signal) {
-    SendAll(signal);
     stopped_by_ = signal;
-    if (++stops_ < kGivesUp) return;
-    for (const auto& agent : agents_) agent->GiveUp();
+    ++stops_;
+    for (const auto& agent : agents_) stops_ < kGivesUp ? agent->Signal(signal) : agent->GiveUp();
   }
 
   void OnEnd(size_t i, int code) {
@@ -97,7 +208,7 @@ class HostsRun {
     if (!ready && stopped_by_ != 0) {
       code = 128 + stopped_by_;
     } else if (!ready) {
-      const Error error = NoAgent(plan_.starts[i].host.name, code, agents_[i]->words());
+      const Error error = NoAgent(plan_.starts[i].host, code, agents_[i]->words());
       console_.err().WriteLines(RenderForTerminal(error, env_));
       code = ExitStatus(error.code);
     }
