@@ -75,11 +75,10 @@ Result<std::vector<Host>> ParseHostFile(std::string_view text, const std::string
                  std::to_string(kMaxSlots) + ".");
     }
     const auto same = std::ranges::find(hosts, host.name, &Host::name);
-    if (same == hosts.end()) {
-      hosts.push_back(std::move(host));
-    } else {
+    if (same == hosts.end())
+      hosts.push_back(host);
+    else
       same->slots = std::max(same->slots, 1) + std::max(host.slots, 1);
-    }
   }
   number = 0;
   if (hosts.empty()) return bad("The file has no host.");
@@ -89,21 +88,20 @@ Result<std::vector<Host>> ParseHostFile(std::string_view text, const std::string
 // Returns whether the host is this machine. An address of 127/8 counts only if an interface has it.
 bool IsThisHost(const std::string& address) {
   const std::string own = rendezvous::HostName();
+  if (address == "localhost" || address == own || own.starts_with(address + ".")) return true;
   const auto found = rendezvous::ResolveLocally(address);
-  const auto is_found = [&found](const rendezvous::OwnAddress& each) {
+  return std::ranges::any_of(rendezvous::ReadOwnAddresses(), [&found](const auto& each) {
     return std::ranges::count(found, each.address) > 0;
-  };
-  return address == "localhost" || address == own || address == own.substr(0, own.find('.')) ||
-         std::ranges::any_of(rendezvous::ReadOwnAddresses(), is_found);
+  });
 }
 
 // Returns the first host's name as the others know it.
 std::string MeetingHost(const std::vector<Host>& hosts) {
-  const auto is_loopback = [](const Host& host) {
-    return rendezvous::NamesLoopback(host.address());
+  const auto is_loopback = [](const Host& each) {
+    return rendezvous::NamesLoopback(each.address());
   };
-  const bool misleads = is_loopback(hosts.front()) && !std::ranges::all_of(hosts, is_loopback);
-  return misleads ? rendezvous::HostName() : hosts.front().address();
+  if (!is_loopback(hosts[0]) || std::ranges::all_of(hosts, is_loopback)) return hosts[0].address();
+  return rendezvous::HostName();
 }
 
 // Returns whether a variable belongs to this host, this login or this terminal.
@@ -181,7 +179,6 @@ Result<HostsPlan> MakeHostsPlan(const std::string& file,
     if (plan.starts.empty()) {
       DDPRUN_ASSIGN(auto parsed, ParseOptions(args, place, {}, CompleteOptions));
       plan.options = std::get<Options>(std::move(parsed));
-      plan.options.notes.clear();  // the agents say them
       DDPRUN_TRY(Check(plan.options, hosts.size(), env));
     }
     std::vector<std::string> words = args;

@@ -163,17 +163,28 @@ class RemoteAgent {
 // The agents of a job, from the start of the first to the end of the last.
 class HostsRun {
  public:
-  HostsRun(asio::io_context& io, Console& console, const HostsPlan& plan, const Environment& env)
-      : io_(io), clock_(io), console_(console), plan_(plan), env_(env) {}
+  // Both must outlive the run.
+  HostsRun(const HostsPlan& plan, const Environment& env) : plan_(plan), env_(env) {}
 
-  Status Start() {
+  // Returns the job's exit code.
+  Result<int> Run() {
     for (const HostStart& start : plan_.starts) {
       agents_.push_back(std::make_unique<RemoteAgent>(io_, console_, start));
       DDPRUN_TRY(agents_.back()->Start(env_));
     }
-    return {};
+    const SignalMask mask(plan_.options.signals_to_handle);
+    DDPRUN_ASSIGN(const auto signals,
+                  SignalReader::Create(io_, mask, [this](int signal, pid_t) { OnSignal(signal); }));
+    Reap();  // an agent may have ended before the mask was set
+    io_.run();
+    io_.restart();
+    console_.WhenEmpty([this] { io_.stop(); });
+    io_.run();
+    // A node that is lost does no harm as long as enough others are left.
+    return HasEnough() ? 0 : first_code_;
   }
 
+ private:
   void OnSignal(int signal) {
     if (signal == SIGCHLD) return Reap();
     if (std::ranges::count(plan_.options.signals_to_handle, signal) > 0) return Stop(signal);
@@ -188,10 +199,6 @@ class HostsRun {
     if (ended_ == agents_.size()) io_.stop();
   }
 
-  // A node that is lost does no harm as long as enough others are left.
-  int code() const { return HasEnough() ? 0 : first_code_; }
-
- private:
   bool HasEnough() const {
     return failed_ + static_cast<size_t>(plan_.options.rdzv.rules.min_nodes) <= agents_.size();
   }
@@ -222,9 +229,9 @@ class HostsRun {
     });
   }
 
-  asio::io_context& io_;
-  LoopClock clock_;
-  Console& console_;
+  asio::io_context io_;
+  LoopClock clock_{io_};
+  Console console_{io_, STDOUT_FILENO, STDERR_FILENO};
   const HostsPlan& plan_;
   const Environment& env_;
   std::vector<std::unique_ptr<RemoteAgent>> agents_;
@@ -235,23 +242,6 @@ class HostsRun {
   int stops_ = 0;
   Clock::Alarm ending_;
 };
-
-Result<std::optional<int>> RunPlan(const HostsPlan& plan, const Environment& env) {
-  asio::io_context io;
-  Console console(io, STDOUT_FILENO, STDERR_FILENO);
-  HostsRun run(io, console, plan, env);
-  DDPRUN_TRY(run.Start());
-  const SignalMask mask(plan.options.signals_to_handle);
-  DDPRUN_ASSIGN(const auto signals, SignalReader::Create(io, mask, [&run](int signal, pid_t) {
-                  run.OnSignal(signal);
-                }));
-  run.Reap();  // an agent may have ended before the mask was set
-  io.run();
-  io.restart();
-  console.WhenEmpty([&io] { io.stop(); });
-  io.run();
-  return std::optional<int>(run.code());
-}
 
 }  // namespace
 
@@ -268,11 +258,12 @@ Result<std::optional<int>> StartHosts(const std::vector<std::string>& args,
   }
   if (file.empty()) return std::optional<int>();
   DDPRUN_ASSIGN(const HostsPlan plan, MakeHostsPlan(file, ssh, args, env));
-  if (!plan.options.dry_run) return RunPlan(plan, env);
-  for (const HostStart& start : plan.starts) {
-    std::puts(FormatList(start.command, " ").c_str());
+  if (plan.options.dry_run) {
+    for (const HostStart& start : plan.starts) std::puts(FormatList(start.command, " ").c_str());
+    return std::optional<int>(0);
   }
-  return std::optional<int>(0);
+  DDPRUN_ASSIGN(const int code, HostsRun(plan, env).Run());
+  return std::optional<int>(code);
 }
 
 }  // namespace ddprun::launcher
