@@ -18,6 +18,7 @@ namespace ddprun::launcher {
 Result<AgentPlan> PlanJob(Options options, const Environment& env) {
   AgentPlan plan;
   plan.env = env;
+  plan.host = rendezvous::HostName();
   DDPRUN_ASSIGN(plan.target, ResolveTarget(options, env, ProgramFolder()));
   DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
   options.rdzv.local_world_size = workers;
@@ -28,11 +29,10 @@ Result<AgentPlan> PlanJob(Options options, const Environment& env) {
   }
   if (const std::string& wanted = options.network_interface; !wanted.empty()) {
     DDPRUN_ASSIGN(const rendezvous::OwnAddress own,
-                  FindInterface(wanted, rendezvous::ReadOwnAddresses()));
+                  FindInterface(wanted, plan.host, rendezvous::ReadOwnAddresses()));
     if (options.rdzv.local_addr.empty()) options.rdzv.local_addr = own.address.to_string();
     UseInterface(own.interface, plan.env);
   }
-  plan.host = rendezvous::HostName();
   if (!options.report_file.empty()) {
     DDPRUN_TRY(CheckReportFile(ReportPath(options.report_file, options.rdzv.node_rank.value_or(0),
                                           plan.host, options.several_nodes())));

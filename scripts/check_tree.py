@@ -53,7 +53,7 @@ MAY_INCLUDE = {
     ],
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config
-    "trainer/comm": ["trainer/comm/net", *TASK],
+    "trainer/comm": ["trainer/comm/net", "rendezvous/net", *TASK],
     "trainer/comm/net": ["base"],
     "trainer/text": ["base"],
     "trainer/data": ["trainer/compute", "trainer/text", *TASK],

@@ -12,14 +12,6 @@ namespace fs = std::filesystem;
 // A file that each run writes to its folder.
 constexpr std::string_view kResolvedConfig = "config.resolved.json";
 
-Error Contradict(std::string what, std::string hint) {
-  return Error{.code = Code::kUsage,
-               .title = "FLAGS CONTRADICT",
-               .what = std::move(what),
-               .hint = std::move(hint),
-               .page = "flags-contradict"};
-}
-
 Error NoRunFolder(const std::string& resume) {
   return Error{.code = Code::kUsage,
                .title = "NO RUN FOLDER",
@@ -187,6 +179,14 @@ Status CheckTrainerFlags(const Options& options) {
 }
 
 }  // namespace
+
+Error Contradict(std::string what, std::string hint) {
+  return Error{.code = Code::kUsage,
+               .title = "FLAGS CONTRADICT",
+               .what = std::move(what),
+               .hint = std::move(hint),
+               .page = "flags-contradict"};
+}
 
 Status CheckTogether(Options& options) {
   if (options.standalone) SettleStandalone(options);

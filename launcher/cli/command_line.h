@@ -41,6 +41,9 @@ std::string_view AnswerFor(std::string_view name);
 // Returns a kUsage error. `where` is the flag or variable.
 Error BadValue(std::string where, std::string what, std::string hint = "");
 
+// Returns a kUsage error about flags that do not go together.
+Error Contradict(std::string what, std::string hint);
+
 // Splits "k=v,k=v" into `out`. Returns false if a key or a value is missing.
 bool SplitRdzvConf(std::string_view text, std::map<std::string, std::string>& out);
 

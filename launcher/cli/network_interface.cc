@@ -33,7 +33,9 @@ int RankOf(const OwnAddress& own) {
 
 }  // namespace
 
-Result<OwnAddress> FindInterface(const std::string& wanted, std::span<const OwnAddress> own) {
+Result<OwnAddress> FindInterface(const std::string& wanted,
+                                 const std::string& host,
+                                 std::span<const OwnAddress> own) {
   const bool network = wanted.find('/') != std::string::npos;
   const OwnAddress* best = nullptr;
   std::string all;
@@ -43,10 +45,11 @@ Result<OwnAddress> FindInterface(const std::string& wanted, std::span<const OwnA
     if (fits && (best == nullptr || RankOf(entry) < RankOf(*best))) best = &entry;
   }
   if (best != nullptr) return *best;
-  return BadValue("--network_interface",
-                  "--network_interface is \"" + wanted + "\"; expected one of" + all,
-                  "Give a name of the first column, or a network that has the address of a line on "
-                  "each node, such as 10.1.0.0/16.");
+  return BadValue(
+      "--network_interface",
+      "--network_interface is \"" + wanted + "\"; on " + host + ", expected one of" + all,
+      "Give a name of the first column, or a network that has the address of a line on "
+      "each node, such as 10.1.0.0/16.");
 }
 
 void UseInterface(const std::string& name, Environment& env) {

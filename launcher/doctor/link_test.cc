@@ -150,7 +150,7 @@ LinkFacts TestLink(const NodeFacts& peer) {
   } else if (right == found.end() && !peer.addresses.empty()) {
     link.name_problem =
         peer.host + " is " + FormatList(found) + " there, and has " + FormatList(peer.addresses);
-  } else if (right != found.end()) {
+  } else if (right != found.end() && peer.interface.empty()) {
     address = *right;
   }
   auto stream = Stream::Connect({address, peer.port}, DeadlineAfter(kConnectTimeout));

@@ -17,16 +17,27 @@ struct NodeFacts {
   int node = 0;
   std::string host = {};  // its name, by which others look for it
   std::vector<std::string> addresses = {};
-  uint16_t port = 0;  // of its LinkServer
-  int mtu = 0;        // of the interface of its first address; 0 means unknown
+  std::string interface = {};  // of --network_interface: links are tested at its address, the first
+  uint16_t port = 0;           // of its LinkServer
+  int mtu = 0;                 // of the interface of its first address; 0 means unknown
   std::string ddprun = {};
   std::string trainer = {};  // versions of ddp-trainer and LibTorch; "" means that it has none
   int64_t user = 0;
   std::string folder = {};  // where it was started
   int64_t free_bytes = 0;   // of the folder's file system
 
-  NLOHMANN_DEFINE_TYPE_INTRUSIVE(
-      NodeFacts, node, host, addresses, port, mtu, ddprun, trainer, user, folder, free_bytes)
+  NLOHMANN_DEFINE_TYPE_INTRUSIVE(NodeFacts,
+                                 node,
+                                 host,
+                                 addresses,
+                                 interface,
+                                 port,
+                                 mtu,
+                                 ddprun,
+                                 trainer,
+                                 user,
+                                 folder,
+                                 free_bytes)
 };
 
 // One direction of a link: from the node that connects.

@@ -15,7 +15,9 @@
 #include "base/slurm_step.h"
 #include "base/text.h"
 #include "base/untrusted_json.h"
+#include "launcher/cli/network_interface.h"
 #include "launcher/doctor/checks.h"
+#include "launcher/doctor/fill_in_facts.h"
 #include "launcher/doctor/link_test.h"
 #include "launcher/doctor/node_pairs.h"
 #include "rendezvous/store/tcp_store.h"
@@ -111,31 +113,6 @@ Result<std::unique_ptr<TcpStore>> Reach(const rendezvous::RendezvousOptions& rdz
     }
     std::this_thread::sleep_for(kPause);
   }
-}
-
-// Fills in addresses, of which the first is one of `used` if this node has it.
-void FillInNetwork(const std::vector<std::string>& used, NodeFacts& self) {
-  std::vector<rendezvous::OwnAddress> own = rendezvous::ReadOwnAddresses();
-  std::erase_if(own, [](const rendezvous::OwnAddress& each) {
-    const asio::ip::address& address = each.address;
-    const bool link_local = address.is_v6() && address.to_v6().is_link_local();
-    return !each.up || address.is_loopback() || link_local;
-  });
-  std::stable_partition(own.begin(), own.end(), [&](const rendezvous::OwnAddress& each) {
-    return std::ranges::find(used, each.address.to_string()) != used.end();
-  });
-  for (const auto& each : own) self.addresses.push_back(each.address.to_string());
-  if (own.empty()) return;
-  std::ifstream("/sys/class/net/" + own.front().interface + "/mtu") >> self.mtu;
-}
-
-void FillInFolder(NodeFacts& self) {
-  std::error_code ignored;
-  const fs::path folder = fs::current_path(ignored);
-  self.folder = folder.string();
-  self.user = ::geteuid();
-  const fs::space_info space = fs::space(folder, ignored);
-  self.free_bytes = ignored ? 0 : static_cast<int64_t>(space.available);
 }
 
 // A file in the working folder of the first node. Other nodes look for its text at the same path.
@@ -345,6 +322,14 @@ Status TakePart(TcpStore& store,
 }  // namespace
 
 Result<NodesOutcome> TestNodes(const Options& options, const Environment& env, NodeFacts self) {
+  self.host = rendezvous::HostName();
+  std::vector<std::string> used;
+  if (const std::string& wanted = options.network_interface; !wanted.empty()) {
+    DDPRUN_ASSIGN(const rendezvous::OwnAddress own,
+                  FindInterface(wanted, self.host, rendezvous::ReadOwnAddresses()));
+    self.interface = own.interface;
+    used = {own.address.to_string()};
+  }
   Place place = PlaceOf(options);
   const Deadline deadline = DeadlineAfter(kMeetTimeout);
   rendezvous::RendezvousOptions rdzv = options.rdzv;
@@ -372,11 +357,9 @@ Result<NodesOutcome> TestNodes(const Options& options, const Environment& env, N
   }
   DDPRUN_ASSIGN(const auto server, LinkServer::Start());
   self.node = *place.node;
-  self.host = rendezvous::HostName();
   self.port = server->port();
-  FillInNetwork(place.first ? AddressesOf(rdzv.endpoint.host)
-                            : std::vector<std::string>{store->LocalAddress()},
-                self);
+  if (used.empty() && !place.first) used = {store->LocalAddress()};
+  FillInNetwork(used.empty() ? AddressesOf(rdzv.endpoint.host) : used, self);
   FillInFolder(self);
   DDPRUN_TRY(store->Set(Key("node", self.node), json(self).dump(), DeadlineAfter(kAnswerTimeout)));
   if (!place.first) {

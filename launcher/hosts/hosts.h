@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/env.h"
@@ -15,8 +16,18 @@ namespace ddprun::launcher {
 // anything has been started.
 Result<std::optional<int>> StartHosts(const std::vector<std::string>& args, const Environment& env);
 
-// `ddprun on_host`: reads orders from the standard input, runs an agent, passes signals on to it,
-// and ends it when the input ends. Returns the agent's exit code.
+// `ddprun on_host`: writes kReadyLine, reads orders from the standard input, and becomes the agent.
+// Another process reads the rest of the input: each byte is a signal for the agent, and the end
+// means SIGTERM. Returns only errors.
 Result<int> RunOnHost(const std::vector<std::string>& args, const Environment& env);
+
+// The output before this line comes from ssh and the login's shell.
+inline constexpr std::string_view kReadyLine = "\nddprun is ready on this host\n";
+
+// Orders are texts, each with a NUL behind it: first a letter, then an argument of ddprun or
+// NAME=value. An empty text ends them. They travel on the standard input, so that no shell reads
+// them and no other user sees them in a list of processes.
+inline constexpr char kArgumentOrder = 'a';
+inline constexpr char kVariableOrder = 'v';
 
 }  // namespace ddprun::launcher

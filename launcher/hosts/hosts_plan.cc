@@ -1,6 +1,7 @@
 #include "launcher/hosts/hosts_plan.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -8,9 +9,11 @@
 
 #include "base/read_file.h"
 #include "base/shell_text.h"
+#include "base/text.h"
 #include "launcher/cli/command_line.h"
 #include "launcher/cli/target.h"
 #include "launcher/cluster/cluster.h"
+#include "launcher/hosts/hosts.h"
 #include "launcher/process/job.h"
 #include "rendezvous/net/address.h"
 
@@ -18,68 +21,141 @@ namespace ddprun::launcher {
 
 namespace {
 
-Error Contradict(std::string what, std::string hint) {
-  return Error{.code = Code::kUsage,
-               .title = "FLAGS CONTRADICT",
-               .where = "--hostfile",
-               .what = std::move(what),
-               .hint = std::move(hint),
-               .page = "flags-contradict"};
+struct Host {
+  std::string name;  // as ssh takes it: HOST or USER@HOST
+  int slots = 0;     // workers; 0 means that the file does not say it
+
+  std::string address() const { return name.substr(name.find('@') + 1); }
+};
+
+constexpr int kMaxSlots = 1 << 16;
+
+// Returns whether neither a shell nor ssh can take the word for anything but a host.
+bool IsHostName(std::string_view word) {
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789._:@%-";
+  return word.front() != '-' && word.back() != '@' && std::ranges::count(word, '@') <= 1 &&
+         ToAsciiLower(word).find_first_not_of(kAllowed) == std::string::npos;
+}
+
+// Reads a word behind the host. Returns false for other words than slots=N.
+bool ReadWord(const std::string& word, int& slots) {
+  const size_t equals = std::min(word.find('='), word.size() - 1);
+  const auto number = ParseInt(std::string_view(word).substr(equals + 1));
+  if (!number || *number < 1 || *number > kMaxSlots) return false;
+  const std::string key = word.substr(0, equals);
+  if (key == "max_slots" || key == "max-slots") return true;  // Open MPI's limit for -np
+  slots = static_cast<int>(*number);
+  return key == "slots";
+}
+
+// Reads lines "HOST [slots=N]", with # before comments, as Open MPI and DeepSpeed do. A host in
+// several lines gets the slots of all of them, and a line without slots then counts for one.
+Result<std::vector<Host>> ParseHostFile(std::string_view text, const std::string& where) {
+  std::vector<Host> hosts;
+  size_t number = 0;
+  const auto bad = [&where, &number](const std::string& what) {
+    return Error{.code = Code::kUsage,
+                 .title = "BAD HOST FILE",
+                 .where = where + (number > 0 ? ":" + std::to_string(number) : ""),
+                 .what = what,
+                 .hint = "A line is HOST or HOST slots=N, where N is the number of workers there.",
+                 .page = "host-file"};
+  };
+  for (const std::string& line : SplitLines(text)) {
+    ++number;
+    std::istringstream words(line.substr(0, line.find('#')));
+    Host host;
+    if (!(words >> host.name)) continue;
+    if (!IsHostName(host.name)) {
+      return bad("\"" + MakePrintable(host.name) + "\" is no name of a host.");
+    }
+    for (std::string word; words >> word;) {
+      if (ReadWord(word, host.slots)) continue;
+      return bad("\"" + MakePrintable(word) + "\"; expected slots=N with N of 1 to " +
+                 std::to_string(kMaxSlots) + ".");
+    }
+    const auto same = std::ranges::find(hosts, host.name, &Host::name);
+    if (same == hosts.end())
+      hosts.push_back(host);
+    else
+      same->slots = std::max(same->slots, 1) + std::max(host.slots, 1);
+  }
+  number = 0;
+  if (hosts.empty()) return bad("The file has no host.");
+  return hosts;
 }
 
 // Returns whether the host is this machine. An address of 127/8 counts only if an interface has it.
 bool IsThisHost(const std::string& address) {
   const std::string own = rendezvous::HostName();
-  if (address == "localhost" || address == own || address == own.substr(0, own.find('.'))) {
-    return true;
-  }
-  for (const auto& found : rendezvous::ResolveLocally(address)) {
-    if (std::ranges::count(rendezvous::ReadOwnAddresses(), found,
-                           &rendezvous::OwnAddress::address) > 0) {
-      return true;
-    }
-  }
-  return false;
+  if (address == "localhost" || address == own || own.starts_with(address + ".")) return true;
+  const auto found = rendezvous::ResolveLocally(address);
+  return std::ranges::any_of(rendezvous::ReadOwnAddresses(), [&found](const auto& each) {
+    return std::ranges::count(found, each.address) > 0;
+  });
 }
 
 // Returns the first host's name as the others know it.
 std::string MeetingHost(const std::vector<Host>& hosts) {
-  const std::string first = hosts.front().address();
-  const auto is_remote = [](const Host& host) {
-    return !rendezvous::NamesLoopback(host.address());
+  const auto is_loopback = [](const Host& each) {
+    return rendezvous::NamesLoopback(each.address());
   };
-  const bool misleads = rendezvous::NamesLoopback(first) && std::ranges::any_of(hosts, is_remote);
-  return misleads ? rendezvous::HostName() : first;
+  if (!is_loopback(hosts[0]) || std::ranges::all_of(hosts, is_loopback)) return hosts[0].address();
+  return rendezvous::HostName();
 }
 
-std::vector<std::string> CommandFor(const Host& host, const std::vector<std::string>& ssh) {
-  const std::string program = ProgramFolder() + "/ddprun";
-  if (IsThisHost(host.address())) return {program, "on_host"};
-  std::vector<std::string> command = ssh;
-  command.push_back(host.name);
-  command.push_back("exec " + QuoteForShell(program) + " on_host");
-  return command;
+// Returns whether a variable belongs to this host, this login or this terminal.
+bool IsOwn(const std::string& entry) {
+  constexpr std::string_view kNames =
+      " HOME USER LOGNAME SHELL MAIL HOSTNAME HOST OLDPWD SHLVL _ TERM COLUMNS LINES DISPLAY "
+      "WAYLAND_DISPLAY XAUTHORITY KRB5CCNAME STY ";
+  constexpr std::array kBeginnings = {"TMUX", "SSH_", "XDG_", "DBUS_"};
+  return kNames.find(" " + entry.substr(0, entry.find('=')) + " ") != std::string_view::npos ||
+         std::ranges::any_of(kBeginnings, [&entry](auto text) { return entry.starts_with(text); });
+}
+
+std::string WriteOrders(const std::vector<std::string>& args, const Environment& env) {
+  std::string orders;
+  const auto add = [&orders](char kind, const std::string& text) {
+    (orders += kind).append(text).push_back('\0');
+  };
+  for (const std::string& arg : args) add(kArgumentOrder, arg);
+  for (const std::string& entry : env.Entries()) {
+    if (!IsOwn(entry)) add(kVariableOrder, entry);
+  }
+  orders.push_back('\0');
+  return orders;
 }
 
 // Checks what can be checked here, before anything is started.
-Status Check(const HostsPlan& plan, const Environment& env) {
-  const Options& options = plan.options;
-  const bool completed = options.in_cluster || plan.hosts.size() == 1;
-  if (!completed || options.given.contains("node_rank")) {
+Status Check(const Options& options, size_t hosts, const Environment& env) {
+  if ((!options.in_cluster && hosts > 1) || options.given.contains("node_rank")) {
     return Contradict("--hostfile says which nodes there are, and where they meet.",
                       "Leave --standalone, --node_rank and --nnodes out; --nnodes=MIN:MAX alone is "
                       "an elastic job.");
   }
-  if (ParseInt(env.GetOr("SLURM_STEP_NUM_TASKS", "1")).value_or(1) > 1) {
-    return Contradict(
-        "srun has started several ddprun, and each would start all hosts of the file.",
-        "Leave --hostfile out, or srun.");
-  }
-  for (const Host& host : plan.hosts) {
-    if (!IsThisHost(host.address())) continue;
+  if (ParseInt(env.GetOr("SLURM_STEP_NUM_TASKS", "1")).value_or(1) <= 1) return {};
+  return Contradict(
+      "srun has started several ddprun, and each would start all hosts of --hostfile.",
+      "Leave --hostfile out, or srun.");
+}
+
+Result<std::vector<std::string>> CommandFor(const Host& host,
+                                            const std::string& ssh_command,
+                                            const Options& options,
+                                            const Environment& env) {
+  const std::string program = ProgramFolder() + "/ddprun";
+  if (IsThisHost(host.address())) {
     DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, ProgramFolder()));
+    return std::vector<std::string>{program, "on_host"};
   }
-  return {};
+  std::vector<std::string> command;
+  std::istringstream words(ssh_command);
+  for (std::string word; words >> word;) command.push_back(word);
+  DDPRUN_ASSIGN(command.front(), FindProgram(command.front(), env));
+  command.push_back(host.name);
+  command.push_back("exec " + QuoteForShell(program) + " on_host");
+  return command;
 }
 
 }  // namespace
@@ -88,42 +164,29 @@ Result<HostsPlan> MakeHostsPlan(const std::string& file,
                                 const std::string& ssh_command,
                                 const std::vector<std::string>& args,
                                 const Environment& env) {
-  HostsPlan plan;
   DDPRUN_ASSIGN(const std::optional<std::string> text, ReadFile(file));
   if (!text) return BadValue("--hostfile", "There is no file " + file + ".", "Check the path.");
-  DDPRUN_ASSIGN(plan.hosts, ParseHostFile(*text, file));
-  const std::string run_id = "hosts." + MakeUuid();
-  const std::string meeting = MeetingHost(plan.hosts);
+  DDPRUN_ASSIGN(const std::vector<Host> hosts, ParseHostFile(*text, file));
+  const std::string others =
+      std::to_string(hosts.size()) + " " + MeetingHost(hosts) + " hosts." + MakeUuid();
+  Environment place = env;
+  place.Unset("DDPRUN_JOB_ID");
   std::error_code ignored;
-  const std::string folder = std::filesystem::current_path(ignored);
-  for (size_t i = 0; i < plan.hosts.size(); ++i) {
-    Environment place = env;
-    place.Unset("DDPRUN_JOB_ID");
-    place.Set(kHostPlaceVariable, std::to_string(i) + " " + std::to_string(plan.hosts.size()) +
-                                      " " + meeting + " " + run_id);
-    if (i == 0) {
+  place.Set("PWD", std::filesystem::current_path(ignored).string());
+  HostsPlan plan;
+  for (const Host& host : hosts) {
+    place.Set(kHostPlaceVariable, std::to_string(plan.starts.size()) + " " + others);
+    if (plan.starts.empty()) {
       DDPRUN_ASSIGN(auto parsed, ParseOptions(args, place, {}, CompleteOptions));
       plan.options = std::get<Options>(std::move(parsed));
-      plan.options.notes.clear();  // the agents say them
-      DDPRUN_TRY(Check(plan, env));
+      DDPRUN_TRY(Check(plan.options, hosts.size(), env));
     }
-    HostOrders orders{.folder = folder, .args = args, .env = SharedVariables(place)};
-    const int slots = plan.hosts[i].slots;
-    if (slots > 0 && !plan.options.given.contains("nproc_per_node")) {
-      orders.args.insert(orders.args.begin(), "--nproc_per_node=" + std::to_string(slots));
+    std::vector<std::string> words = args;
+    if (host.slots > 0 && !plan.options.given.contains("nproc_per_node")) {
+      words.insert(words.begin(), "--nproc_per_node=" + std::to_string(host.slots));
     }
-    plan.orders.push_back(std::move(orders));
-  }
-  std::istringstream words(ssh_command);
-  std::vector<std::string> ssh;
-  for (std::string word; words >> word;) ssh.push_back(word);
-  for (const Host& host : plan.hosts) plan.commands.push_back(CommandFor(host, ssh));
-  const bool all_here =
-      std::ranges::all_of(plan.hosts, [](const Host& host) { return IsThisHost(host.address()); });
-  if (all_here) return plan;
-  DDPRUN_ASSIGN(const std::string program, FindProgram(ssh.front(), env));
-  for (std::vector<std::string>& command : plan.commands) {
-    if (command.front() == ssh.front()) command.front() = program;
+    DDPRUN_ASSIGN(auto command, CommandFor(host, ssh_command, plan.options, env));
+    plan.starts.push_back({host.name, std::move(command), WriteOrders(words, place)});
   }
   return plan;
 }

@@ -7,16 +7,18 @@
 #include "base/env.h"
 #include "base/result.h"
 #include "launcher/cli/options.h"
-#include "launcher/hosts/host_file.h"
-#include "launcher/hosts/host_orders.h"
 
 namespace ddprun::launcher {
 
+struct HostStart {
+  std::string host;                  // as ssh takes it: HOST or USER@HOST
+  std::vector<std::string> command;  // runs RunOnHost(); its first word is a path
+  std::string orders;                // for RunOnHost()
+};
+
 struct HostsPlan {
-  std::vector<Host> hosts;
-  std::vector<std::vector<std::string>> commands;  // by host
-  std::vector<HostOrders> orders;                  // by host
-  Options options;                                 // of the first host's agent
+  std::vector<HostStart> starts;
+  Options options;  // of the first host's agent
 };
 
 // Reads `file` and checks `args`, the words of the command line. `ssh_command` reaches a host; it

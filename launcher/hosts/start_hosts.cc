@@ -1,7 +1,11 @@
+#include <fcntl.h>
 #include <signal.h>
-#include <unistd.h>
+#include <spawn.h>
+#include <sys/wait.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 
@@ -9,12 +13,15 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "launcher/cli/command_line.h"
+#include "launcher/cli/read_value.h"
 #include "launcher/cli/target.h"
 #include "launcher/cluster/cluster.h"
 #include "launcher/hosts/hosts.h"
 #include "launcher/hosts/hosts_plan.h"
-#include "launcher/hosts/remote_agent.h"
+#include "launcher/output/worker_stream.h"
 #include "launcher/process/clock.h"
+#include "launcher/process/program_output.h"
+#include "launcher/process/signals.h"
 
 namespace ddprun::launcher {
 
@@ -25,73 +32,164 @@ using std::chrono::seconds;
 // An agent that has failed tells the others, which then end by themselves; this is for an agent
 // that has failed before it met them.
 constexpr seconds kAfterFailure{5};
-// The time that an agent may need besides --shutdown_timeout, and from a second stop signal on.
-constexpr seconds kBeyondGrace{15};
-constexpr seconds kHurry{5};
-constexpr seconds kDefaultGrace{300};  // the longest that an agent has without that flag
+// The further stop signal that ends what does not answer. One request may come as two signals.
+constexpr int kGivesUp = 3;
 constexpr int kSshFailed = 255;
 
-Error NoAgent(const Host& host, int code, std::string words) {
+Error NoAgent(const std::string& host, int code, std::string words) {
   std::erase(words, '\r');
-  words.erase(0, std::min(words.find_first_not_of(" \n"), words.size()));
-  words.erase(words.find_last_not_of(" \n") + 1);
-  const std::string said = words.empty() ? "." : ":\n" + MakePrintable(words);
+  const std::string said(TrimBlanks(MakePrintable(words)));
   return Error{.code = Code::kRendezvous,
                .title = "NO AGENT ON HOST",
-               .where = host.name,
-               .what = "ddprun could not be started on " + host.name + " (exit status " +
-                       std::to_string(code) + ")" + said,
+               .where = host,
+               .what = "ddprun could not be started on " + host + " (exit status " +
+                       std::to_string(code) + ")" + (said.empty() ? "." : ":\n" + said),
                .hint = code == kSshFailed
-                           ? "This must work without a question: ssh " + host.name + " true"
+                           ? "This must work without a question: ssh " + host + " true"
                            : "Each host needs ddprun in the same folder: " + ProgramFolder(),
                .page = "no-agent-on-host"};
 }
 
-// The agents of a job, from the start of the first to the end of the last.
-class HostsRun {
- public:
-  HostsRun(asio::io_context& io, Console& console, const HostsPlan& plan, const Environment& env)
-      : io_(io), clock_(io), console_(console), plan_(plan), env_(env) {}
+// Appends what the pipe has now. Returns false at its end.
+bool ReadMore(int fd, std::string& text) {
+  std::array<char, 4096> buffer;
+  const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+  if (got > 0) text.append(buffer.data(), static_cast<size_t>(got));
+  return got > 0 || (got < 0 && errno == EAGAIN);
+}
 
-  Status Start(const SignalMask& mask) {
-    for (size_t i = 0; i < plan_.hosts.size(); ++i) {
-      DDPRUN_ASSIGN(agents_.emplace_back(),
-                    RemoteAgent::Start(io_, console_, mask, env_, plan_.commands[i],
-                                       WriteOrders(plan_.orders[i])));
+// Ignores a closed pipe: the command has ended, and its end says more than the error.
+void Write(const UniqueFd& pipe, const std::string& bytes) {
+  [[maybe_unused]] const ssize_t written = ::write(pipe.get(), bytes.data(), bytes.size());
+}
+
+// The agent of one host, as this process sees it: an ssh with three pipes. The host ends its agent
+// when this object, or this process, ends.
+class RemoteAgent {
+ public:
+  // All of them must outlive the agent.
+  RemoteAgent(asio::io_context& io, Console& console, const HostStart& start)
+      : io_(io), console_(console), start_(start), out_(io) {}
+
+  // Starts the command, with this process's signal mask.
+  Status Start(const Environment& env) {
+    std::array<UniqueFd, 3> ours;
+    std::array<UniqueFd, 3> theirs;
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    for (int fd = 0; fd < 3; ++fd) {
+      int ends[2] = {-1, -1};
+      if (::pipe2(ends, O_CLOEXEC) != 0) return SystemError("opening a pipe", errno);
+      const int own_end = fd == STDIN_FILENO ? 1 : 0;
+      ours[fd].reset(ends[own_end]);
+      theirs[fd].reset(ends[1 - own_end]);
+      ::posix_spawn_file_actions_adddup2(&actions, theirs[fd].get(), fd);
     }
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    // Ctrl-C does not reach another session, and ssh in it asks nothing.
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    const std::vector<std::string>& command = start_.command;
+    const std::vector<std::string> entries = env.Entries();
+    const int error = ::posix_spawn(&pid_, command[0].c_str(), &actions, &attributes,
+                                    CStrings(command).data(), CStrings(entries).data());
+    ::posix_spawnattr_destroy(&attributes);
+    ::posix_spawn_file_actions_destroy(&actions);
+    if (error != 0) return SystemError("starting " + command[0], error);
+    in_ = std::move(ours[0]);
+    out_.assign(ours[1].release());
+    out_.non_blocking(true);
+    err_ = std::move(ours[2]);
+    ::fcntl(err_.get(), F_SETFL, O_NONBLOCK);
+    AwaitReady();
     return {};
   }
 
-  void OnSignal(int signal) {
-    if (signal == SIGCHLD) return Reap();
-    const std::vector<int>& stop = plan_.options.signals_to_handle;
-    const bool stops = std::ranges::count(stop, signal) > 0;
-    if (!stops && signal != SIGUSR1 && signal != SIGUSR2) return;
-    SendAll(signal);
-    if (stops) GiveUpAfter(std::exchange(stopped_by_, signal) == 0 ? Grace() : kHurry);
+  // Passes a signal on to the agent. If the host is not ready yet, gives it up instead.
+  void Signal(int signal) {
+    if (ready()) return Write(in_, std::string(1, static_cast<char>(signal)));
+    GiveUp();
   }
 
-  // A node that is lost does no harm as long as enough others are left.
-  int code() const { return HasEnough() ? 0 : first_code_; }
+  // Ends the command here, because the host does not answer.
+  void GiveUp() {
+    if (pid_ > 0) ::kill(pid_, SIGTERM);
+  }
+
+  // Returns the exit code once the command has ended, and shows the rest of its output.
+  std::optional<int> TryEnd() {
+    int status = 0;
+    if (pid_ <= 0 || ::waitpid(pid_, &status, WNOHANG) != pid_) return std::nullopt;
+    pid_ = -1;
+    if (ready()) {
+      out_stream_->Finish();
+      err_stream_->Finish();
+    } else {
+      ReadMore(out_.native_handle(), words_);
+      ReadMore(err_.get(), words_);
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+
+  // Returns whether ddprun has run on the host.
+  bool ready() const { return out_stream_ != nullptr; }
+  // Returns what the command has said if the host was never ready.
+  const std::string& words() const { return words_; }
 
  private:
-  std::chrono::milliseconds Grace() const {
-    return plan_.options.shutdown_timeout.value_or(kDefaultGrace) + kBeyondGrace;
-  }
-
-  bool HasEnough() const {
-    const int left = static_cast<int>(plan_.hosts.size()) - failed_;
-    return !lost_meeting_ && left >= plan_.options.rdzv.rules.min_nodes;
-  }
-
-  void SendAll(int signal) {
-    for (const auto& agent : agents_) agent->Signal(signal);
-  }
-
-  void GiveUpAfter(std::chrono::milliseconds patience) {
-    give_up_ = clock_.Set(patience, [this] {
-      for (const auto& agent : agents_) agent->GiveUp();
+  void AwaitReady() {
+    out_.async_wait(out_.wait_read, [this](const asio::error_code& error) {
+      if (error || !ReadMore(out_.native_handle(), words_)) return;
+      if (!words_.ends_with(kReadyLine)) return AwaitReady();
+      out_stream_ = WorkerStream::Start(io_, UniqueFd(out_.release()), {&console_.out()});
+      err_stream_ = WorkerStream::Start(io_, std::move(err_), {&console_.err()});
+      // The host reads them now. Before that it writes nothing behind the line.
+      Write(in_, start_.orders);
     });
+  }
+
+  asio::io_context& io_;
+  Console& console_;
+  const HostStart& start_;
+  pid_t pid_ = -1;
+  UniqueFd in_;
+  asio::posix::stream_descriptor out_;  // until the host is ready
+  UniqueFd err_;                        // the same
+  std::string words_;
+  std::shared_ptr<WorkerStream> out_stream_;
+  std::shared_ptr<WorkerStream> err_stream_;
+};
+
+// The agents of a job, from the start of the first to the end of the last.
+class HostsRun {
+ public:
+  // Both must outlive the run.
+  HostsRun(const HostsPlan& plan, const Environment& env) : plan_(plan), env_(env) {}
+
+  // Returns the job's exit code.
+  Result<int> Run() {
+    for (const HostStart& start : plan_.starts) {
+      agents_.push_back(std::make_unique<RemoteAgent>(io_, console_, start));
+      DDPRUN_TRY(agents_.back()->Start(env_));
+    }
+    const SignalMask mask(plan_.options.signals_to_handle);
+    DDPRUN_ASSIGN(const auto signals,
+                  SignalReader::Create(io_, mask, [this](int signal, pid_t) { OnSignal(signal); }));
+    Reap();  // an agent may have ended before the mask was set
+    io_.run();
+    io_.restart();
+    console_.WhenEmpty([this] { io_.stop(); });
+    io_.run();
+    // A node that is lost does no harm as long as enough others are left.
+    return HasEnough() ? 0 : first_code_;
+  }
+
+ private:
+  void OnSignal(int signal) {
+    if (signal == SIGCHLD) return Reap();
+    if (std::ranges::count(plan_.options.signals_to_handle, signal) > 0) return Stop(signal);
+    if (signal != SIGUSR1 && signal != SIGUSR2) return;
+    for (const auto& agent : agents_) agent->Signal(signal);
   }
 
   void Reap() {
@@ -101,57 +199,49 @@ class HostsRun {
     if (ended_ == agents_.size()) io_.stop();
   }
 
+  bool HasEnough() const {
+    return failed_ + static_cast<size_t>(plan_.options.rdzv.rules.min_nodes) <= agents_.size();
+  }
+
+  void Stop(int signal) {
+    stopped_by_ = signal;
+    ++stops_;
+    for (const auto& agent : agents_) stops_ < kGivesUp ? agent->Signal(signal) : agent->GiveUp();
+  }
+
   void OnEnd(size_t i, int code) {
     ++ended_;
     const bool ready = agents_[i]->ready();
-    if (!ready && stopped_by_ != 0) code = 128 + stopped_by_;
-    if (!ready && stopped_by_ == 0) {
-      const Error error = NoAgent(plan_.hosts[i], code, agents_[i]->words());
+    if (!ready && stopped_by_ != 0) {
+      code = 128 + stopped_by_;
+    } else if (!ready) {
+      const Error error = NoAgent(plan_.starts[i].host, code, agents_[i]->words());
       console_.err().WriteLines(RenderForTerminal(error, env_));
       code = ExitStatus(error.code);
-      lost_meeting_ = lost_meeting_ || i == 0;
     }
     if (code == 0) return;
-    ++failed_;
+    // Without the first host the others have no place to meet.
+    failed_ += !ready && i == 0 ? agents_.size() : 1;
     if (first_code_ == 0) first_code_ = code;
-    if (HasEnough() || stopped_by_ != 0 || ending_ != nullptr) return;
+    if (HasEnough() || ending_ != nullptr) return;
     ending_ = clock_.Set(ready ? kAfterFailure : seconds(0), [this] {
-      if (std::exchange(stopped_by_, SIGTERM) != 0) return;
-      SendAll(SIGTERM);
-      GiveUpAfter(Grace());
+      if (stopped_by_ == 0) Stop(SIGTERM);
     });
   }
 
-  asio::io_context& io_;
-  LoopClock clock_;
-  Console& console_;
+  asio::io_context io_;
+  LoopClock clock_{io_};
+  Console console_{io_, STDOUT_FILENO, STDERR_FILENO};
   const HostsPlan& plan_;
   const Environment& env_;
   std::vector<std::unique_ptr<RemoteAgent>> agents_;
   size_t ended_ = 0;
-  int failed_ = 0;
+  size_t failed_ = 0;
   int first_code_ = 0;
-  int stopped_by_ = 0;         // the first signal by which the job ends; 0 means none
-  bool lost_meeting_ = false;  // the host where the others would meet has no agent
+  int stopped_by_ = 0;  // the last signal by which the job ends; 0 means none
+  int stops_ = 0;
   Clock::Alarm ending_;
-  Clock::Alarm give_up_;
 };
-
-Result<int> RunPlan(const HostsPlan& plan, const Environment& env) {
-  const SignalMask mask(plan.options.signals_to_handle);
-  asio::io_context io;
-  Console console(io, STDOUT_FILENO, STDERR_FILENO);
-  HostsRun run(io, console, plan, env);
-  DDPRUN_ASSIGN(const auto signals, SignalReader::Create(io, mask, [&run](int signal, pid_t) {
-                  run.OnSignal(signal);
-                }));
-  DDPRUN_TRY(run.Start(mask));
-  io.run();
-  io.restart();
-  console.WhenEmpty([&io] { io.stop(); });
-  io.run();
-  return run.code();
-}
 
 }  // namespace
 
@@ -169,12 +259,10 @@ Result<std::optional<int>> StartHosts(const std::vector<std::string>& args,
   if (file.empty()) return std::optional<int>();
   DDPRUN_ASSIGN(const HostsPlan plan, MakeHostsPlan(file, ssh, args, env));
   if (plan.options.dry_run) {
-    for (const std::vector<std::string>& command : plan.commands) {
-      std::puts(FormatList(command, " ").c_str());
-    }
+    for (const HostStart& start : plan.starts) std::puts(FormatList(start.command, " ").c_str());
     return std::optional<int>(0);
   }
-  DDPRUN_ASSIGN(const int code, RunPlan(plan, env));
+  DDPRUN_ASSIGN(const int code, HostsRun(plan, env).Run());
   return std::optional<int>(code);
 }
 

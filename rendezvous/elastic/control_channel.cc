@@ -115,7 +115,7 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
     const milliseconds limit = keep_alive_.interval * keep_alive_.max_attempts;
     const auto left = limit - duration_cast<milliseconds>(now - last_heard_);
     if (left <= milliseconds(0)) {
-      return Close("nothing was heard from it for " + DurationText(limit));
+      return Close("nothing was heard from it for " + DurationText(limit), ChannelEnd::kSilent);
     }
     Send({{"type", "alive"}});
     if (open_) ArmTimer(std::min(keep_alive_.interval, left));
@@ -133,7 +133,11 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
     if (count < 0 && (errno == EAGAIN || errno == EINTR)) {
       return Arm(stream_descriptor::wait_read, &Impl::OnReadable);
     }
-    if (count < 0) return Close("its connection failed: " + ErrnoText(errno));
+    if (count < 0) {
+      // A host that has the connection no longer resets it; without an answer, the kernel gives up.
+      const auto how = errno == ECONNRESET ? ChannelEnd::kClosed : ChannelEnd::kSilent;
+      return Close("its connection failed: " + ErrnoText(errno), how);
+    }
     if (count == 0) return Close("its connection was closed");
     last_heard_ = Clock::now();
     in_.append(buffer.data(), static_cast<size_t>(count));
@@ -184,15 +188,16 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
 
   bool CloseStranger(std::string_view received) {
     const std::string heard = QuoteReceived(received);
-    Close(heard.empty() ? "it sent something that is no message" : "it says " + heard, true);
+    Close(heard.empty() ? "it sent something that is no message" : "it says " + heard,
+          ChannelEnd::kStranger);
     return false;
   }
 
-  void Close(const std::string& reason, bool stranger = false) {
+  void Close(const std::string& reason, ChannelEnd how = ChannelEnd::kClosed) {
     if (!open_) return;
     const auto handler = std::move(handlers_.on_closed);
     Stop();
-    handler(reason, stranger);
+    handler(reason, how);
   }
 
   asio::io_context& io_;

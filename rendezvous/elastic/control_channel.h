@@ -16,6 +16,9 @@
 
 namespace ddprun::rendezvous {
 
+// How a channel ends: the other end closes it, is no ddprun, or is not heard any longer.
+enum class ChannelEnd { kClosed, kStranger, kSilent };
+
 // A node sends this first. Its first byte shows the store's server that the node is no TCPStore
 // client.
 inline constexpr std::string_view kControlPreamble = "ddprun\n";
@@ -26,9 +29,8 @@ class ControlChannel {
  public:
   struct Handlers {
     std::function<void(const nlohmann::json& message)> on_message;
-    // Called once if the channel ends: the other end closed it or is silent, or is no ddprun
-    // (`stranger`). `reason` ends a sentence: "its connection was closed".
-    std::function<void(const std::string& reason, bool stranger)> on_closed;
+    // Called once if the channel ends. `reason` ends a sentence: "its connection was closed".
+    std::function<void(const std::string& reason, ChannelEnd how)> on_closed;
   };
 
   enum class End { kNode, kCoordinator };

@@ -80,7 +80,8 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
         io_, ControlChannel::End::kCoordinator, std::move(fd), std::move(received),
         ControlChannel::Handlers{
             .on_message = [this, id](const json& message) { OnMessage(id, message); },
-            .on_closed = [this, id](const std::string& reason, bool) { OnClosed(id, reason); }});
+            .on_closed = [this, id](const std::string& reason,
+                                    ChannelEnd) { OnClosed(id, reason); }});
     ArmTimer();
   }
 

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -51,6 +52,8 @@ void CoordinatorLink::Stop() {
 
 void CoordinatorLink::Search() {
   searching_ = true;
+  welcome_ = false;
+  pause_ = kFirstPause;
   deadline_.expires_after(options_.rules.join_timeout);
   deadline_.async_wait([self = shared_from_this()](const asio::error_code& error) {
     if (!error && !self->stopped_) self->OnDeadline();
@@ -66,7 +69,7 @@ void CoordinatorLink::EndSearch() {
 
 // Resolves the endpoint's name before each attempt, because a name may get its address late.
 void CoordinatorLink::Seek() {
-  if (options_.is_host == false || hosting()) return Connect();
+  if (options_.is_host == false || hosting() || has_met_) return Connect();
   resolve_ = std::make_unique<AsyncResolve>(
       io_, target_.host, [self = shared_from_this()](Result<std::vector<asio::ip::address>> found) {
         if (self->stopped_) return;
@@ -122,7 +125,10 @@ void CoordinatorLink::Connect() {
 void CoordinatorLink::OnConnected(Result<UniqueFd> fd) {
   if (!fd.has_value()) {
     const std::string& address = fd.error().where;
-    if (!hosting()) TakeNextPort();
+    if (has_met_ && fd.error().what == ErrnoText(ECONNREFUSED)) {
+      return handlers_.on_failed(CoordinatorLost(target_, fd.error().what));
+    }
+    if (!hosting() && !has_met_) TakeNextPort();
     return TryAgain((address.empty() ? "" : address + ": ") + fd.error().what);
   }
   welcome_ = false;
@@ -135,12 +141,12 @@ void CoordinatorLink::OnConnected(Result<UniqueFd> fd) {
                                      if (TextOf(message, "type") == "other_job") {
                                        return OnOtherJob(TextOf(message, "run_id"));
                                      }
-                                     welcome_ = true;
+                                     welcome_ = has_met_ = true;
                                      rejections_ = 0;
                                      handlers_.on_message(message);
                                    },
                                .on_closed = [this](const std::string& reason,
-                                                   bool stranger) { OnClosed(reason, stranger); }});
+                                                   ChannelEnd how) { OnClosed(reason, how); }});
   Hello hello;
   hello.run_id = options_.run_id;
   hello.requeues = options_.requeues;
@@ -187,15 +193,16 @@ void CoordinatorLink::TryAgain(const std::string& problem) {
   });
 }
 
-void CoordinatorLink::OnClosed(const std::string& reason, bool stranger) {
+void CoordinatorLink::OnClosed(const std::string& reason, ChannelEnd how) {
   const auto self = shared_from_this();  // a handler may destroy everything
   channel_.reset();
+  const bool stranger = how == ChannelEnd::kStranger;
   const bool no_coordinator = !welcome_ && (stranger || ++rejections_ >= kMaxRejections);
-  if (no_coordinator && TakeNextPort()) return TryAgain(reason);
+  if (no_coordinator && !has_met_ && TakeNextPort()) return TryAgain(reason);
   if (no_coordinator) {
     return handlers_.on_failed(NotACoordinator(target_, reason));
   }
-  handlers_.on_closed(reason);
+  handlers_.on_closed(reason, how);
 }
 
 // For missing nodes, the coordinator has the deadline.

@@ -28,14 +28,16 @@ class CoordinatorLink : public std::enable_shared_from_this<CoordinatorLink> {
   struct Handlers {
     std::function<void(const nlohmann::json& message)> on_message;
     std::function<void(Error error)> on_failed;  // ends the search
-    std::function<void(const std::string& reason)> on_closed;
+    std::function<void(const std::string& reason, ChannelEnd how)> on_closed;
     std::function<void(const std::string& line)> on_line;  // about the wait
     std::function<void(const std::string& line)> on_warning;
   };
 
   CoordinatorLink(asio::io_context& io, const RendezvousOptions& options, Handlers handlers);
 
-  // Connects and joins a round. Tries again until the deadline of joins, or until EndSearch().
+  // Connects and joins a round. Tries again until the deadline of joins, or until EndSearch(). Once
+  // the link has had a connection, it searches the same coordinator only, and no longer when the
+  // coordinator's host says that nobody listens.
   void Search();
   // Searches on because the coordinator closed the connection.
   void TryAgain(const std::string& problem);
@@ -57,7 +59,7 @@ class CoordinatorLink : public std::enable_shared_from_this<CoordinatorLink> {
   void Connect();
   void OnConnected(Result<UniqueFd> fd);
   void OnOtherJob(const std::string& run_id);
-  void OnClosed(const std::string& reason, bool stranger);
+  void OnClosed(const std::string& reason, ChannelEnd how);
   bool TakeNextPort();
   void OnDeadline();
 
@@ -78,7 +80,8 @@ class CoordinatorLink : public std::enable_shared_from_this<CoordinatorLink> {
   std::string problem_;  // why there is no connection yet
   bool searching_ = false;
   int rejections_ = 0;           // connections that ended without a message
-  bool welcome_ = false;         // the coordinator has sent a message
+  bool welcome_ = false;         // the coordinator has sent a message over this connection
+  bool has_met_ = false;         // the coordinator has sent a message
   bool reported_mixed_ = false;  // the user knows that a torchrun node was refused
   bool stopped_ = false;
 };

@@ -43,8 +43,9 @@ ElasticRendezvous::ElasticRendezvous(asio::io_context& io, RendezvousOptions opt
           options_,
           CoordinatorLink::Handlers{
               .on_message = [this](const json& message) { OnMessage(message); },
-              .on_failed = [this](Error error) { FailJoin(std::move(error)); },
-              .on_closed = [this](const std::string& reason) { OnClosed(reason); },
+              .on_failed = [this](Error error) { FailJoin(cut_off_ ? *lost_ : std::move(error)); },
+              .on_closed = [this](const std::string& reason,
+                                  ChannelEnd how) { OnClosed(reason, how); },
               .on_line = [this](const std::string& line) { line_ = line; },
               .on_warning = [this](const std::string& line) { WarnOnce(line); }})),
       progress_(io),
@@ -93,7 +94,10 @@ void ElasticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   line_.clear();
   reported_line_.clear();
   After(progress_, options_.progress_interval, &ElasticRendezvous::OnProgressTime);
-  if (lost_) {
+  if (cut_off_) {
+    attempt_ = -1;  // a new node for the coordinator
+    link_->Search();
+  } else if (lost_) {
     asio::post(io_, [self = shared_from_this()] { self->FailJoin(*self->lost_); });
   } else if (!link_->connected()) {
     link_->Search();
@@ -199,6 +203,7 @@ void ElasticRendezvous::FinishJoin() {
   if (!done) return;
   running_ = true;
   has_run_ = true;
+  cut_off_ = false;
   link_->EndSearch();
   progress_.cancel();
   done(membership_);
@@ -221,14 +226,22 @@ void ElasticRendezvous::FailWithRefusal() {
   FailJoin(*refusal_);
 }
 
-void ElasticRendezvous::OnClosed(const std::string& reason) {
+bool ElasticRendezvous::may_join_again() const {
+  const JobRules& rules = options_.rules;
+  return !link_->hosting() &&
+         (rules.elastic() || rules.spares > 0 || membership_.restart_count < rules.max_restarts);
+}
+
+void ElasticRendezvous::OnClosed(const std::string& reason, ChannelEnd how) {
   const auto self = shared_from_this();  // a handler may destroy everything
   const bool first_join = on_joined_ && attempt_ < 0;
   if (first_join && !link_->hosting()) return link_->TryAgain(reason);
   lost_ = CoordinatorLost(link_->target(), reason);
+  cut_off_ = how == ChannelEnd::kSilent && may_join_again();
   if (on_joined_) return FailJoin(*lost_);
   if (running_) {
     end_ = RoundEnd{
+        .kind = cut_off_ ? RoundEnd::Kind::kRegroup : RoundEnd::Kind::kJobFailed,
         .node_rank = -1,
         .message = "the rendezvous at " + ToString(link_->target()) + " is gone: " + reason};
   }

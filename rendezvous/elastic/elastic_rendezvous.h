@@ -58,7 +58,9 @@ class ElasticRendezvous final : public Rendezvous,
   void OnReached(const Result<Reply>& reply);
   void OnRoundEnd(const nlohmann::json& message);
   void OnRefused(const nlohmann::json& message);
-  void OnClosed(const std::string& reason);
+  void OnClosed(const std::string& reason, ChannelEnd how);
+  // Returns whether the job may go on without this node, so that it can join again.
+  bool may_join_again() const;
   void FinishJoin();
   void FailJoin(Error error);
   void FailWithRefusal();
@@ -77,6 +79,7 @@ class ElasticRendezvous final : public Rendezvous,
   bool warned_ = false;   // the user knows that other machines reach this node
   bool stopped_ = false;
   std::optional<Error> lost_;  // why the coordinator is lost
+  bool cut_off_ = false;       // it may be found again
   std::string line_;           // the latest line about the wait, and the last that was reported
   std::string reported_line_;
 

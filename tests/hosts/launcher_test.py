@@ -123,6 +123,40 @@ class TwoHosts(hosts_test_case.HostsTest):
                 self.assert_nothing_left()
                 self.hosts[lost].mend()
 
+    def cut_off_host1(self, *flags):
+        """Returns the nodes of a job when the one on host1 has noticed that it is cut off."""
+        conf = ",keep_alive_interval=0.2,keep_alive_max_attempt=5"
+        nodes = self.start_everywhere([*self.c10d(conf=conf), *flags], "sh", "-c",
+                                      'echo "$RANK of $WORLD_SIZE"; exec sleep 1000')
+        for node in nodes:
+            self.assertRegex(node.stdout.readline(), r"^[01] of 2$")
+        self.hosts[1].cut()
+        self.assertTrue(any("the nodes join anew" in line for line in nodes[1].stderr))
+        return nodes
+
+    def test_that_were_cut_off_for_a_while_join_again(self):
+        for flags in (["--nnodes=1:2"], ["--max_restarts=1"]):
+            with self.subTest(flags=flags):
+                nodes = self.cut_off_host1(*flags)
+                self.hosts[1].mend()
+                for node in nodes:  # meanwhile, the elastic job may have run on one node
+                    self.assertTrue(any(line.endswith("of 2\n") for line in node.stdout))
+                for node in nodes:
+                    node.send_signal(signal.SIGTERM)
+                self.finish_all(nodes, code=143)
+                self.assert_nothing_left()
+
+    def test_that_were_cut_off_end_when_the_job_has_ended_meanwhile(self):
+        nodes = self.cut_off_host1("--nnodes=1:2")
+        nodes[0].send_signal(signal.SIGTERM)
+        self.finish(nodes[0])
+        self.hosts[1].mend()
+        self.finish(nodes[1])
+        self.assertEqual(nodes[1].returncode, 3, nodes[1].err)
+        self.assertIn("RENDEZVOUS LOST", nodes[1].err)
+        self.assertIn("is gone: nothing was heard from it for 1 s", nodes[1].err)
+        self.assert_nothing_left()
+
     def test_end_when_a_host_loses_power(self):
         conf = ",keep_alive_interval=0.2,keep_alive_max_attempt=5"
         nodes = self.start_everywhere(self.c10d(conf=conf), "sh", "-c", SLEEP)

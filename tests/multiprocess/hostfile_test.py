@@ -89,10 +89,12 @@ class HostfileTest(harness.LauncherTest):
         os.mkdir(folder)
         words = ["two words", "it's", '"', "$HOME `id`", "a\nb", "", "*", "\\"]
         secret = "secret'\"\n$x " + self.mark
+        more_than_a_pipe_holds = {f"PADDING_{i}": "x" * 100_000 for i in range(3)}
         done = self.run_ddprun(
             *self.hosts("# all hosts", "127.0.0.2 slots=2", "", "localhost  # no slots",
                         "127.0.0.3 slots=1 max_slots=4"),
-            self.script("worker.py", WORKER), *words, cwd=folder, env={"A_SECRET": secret})
+            self.script("worker.py", WORKER), *words, cwd=folder,
+            env={"A_SECRET": secret, **more_than_a_pipe_holds})
         self.assertEqual(done.returncode, 0, done.out + done.err)
         found = sorted(json.loads(line.partition("PLACE ")[2])
                        for line in done.out.splitlines() if "PLACE " in line)

@@ -11,8 +11,8 @@ from slurm_test_case import DDPRUN
 class Doctor(slurm_test_case.SlurmTest):
     NODES = "4"
 
-    def doctor(self, code):
-        done = self.srun("-N4", DDPRUN, "doctor", "--nodes", "--json")
+    def doctor(self, code, *flags):
+        done = self.srun("-N4", DDPRUN, "doctor", "--nodes", "--json", *flags)
         self.assertEqual(done.code, code, done.out)
         lines = [line for line in done.out.splitlines() if not line.startswith("[ddprun")]
         lines = [line for line in lines if not line.startswith("srun:")]
@@ -40,6 +40,26 @@ class Doctor(slurm_test_case.SlurmTest):
         first = self.doctor(1)["checks"][0]
         self.assertEqual(first["name"], "connection")
         self.assertEqual({first["facts"]["from"], first["facts"]["to"]}, {"node2", "node3"})
+
+    def test_tests_the_network_that_is_named(self):
+        for i in range(1, 5):
+            routes = "; ".join(f"ip route add 10.1.0.{j} via 198.18.77.{10 + j}"
+                               for j in range(1, 5) if j != i)
+            self.on(f"node{i}", f"ip link add ib{i} type veth peer name peer; ip link set peer up; "
+                    f"ip address add 10.1.0.{i}/32 dev ib{i}; ip link set ib{i} up; {routes}")
+            self.addCleanup(self.on, f"node{i}", f"ip link del ib{i}; ip route flush root 10.1/16")
+        self.on("node2", "ip route replace blackhole 10.1.0.3")
+        self.doctor(0)
+        report = self.doctor(1, "--network_interface=10.1.0.0/16")
+        self.assertEqual([(node["addresses"][0], node["interface"]) for node in report["nodes"]],
+                         [(f"10.1.0.{i}", f"ib{i}") for i in range(1, 5)])
+        first = report["checks"][0]
+        self.assertEqual(first["name"], "connection")
+        self.assertEqual({first["facts"]["from"], first["facts"]["to"]}, {"node2", "node3"})
+        wrong = self.srun("-N1", "-w", "node2", DDPRUN, "--network_interface=ib1", "true")
+        self.assertEqual(wrong.code, 2, wrong.out)
+        self.assertIn("on node2, expected one of", wrong.out)
+        self.assertIn("ib2  10.1.0.2", wrong.out)
 
     def test_names_the_host_that_most_do_not_reach(self):
         for last in (12, 13):

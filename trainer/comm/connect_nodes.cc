@@ -1,14 +1,11 @@
 #include "trainer/comm/connect_nodes.h"
 
-#include <ifaddrs.h>
-#include <netdb.h>
-
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <set>
 #include <system_error>
 
+#include "rendezvous/net/address.h"
 #include "trainer/comm/probe_nodes.h"
 
 namespace ddprun::trainer {
@@ -28,18 +25,8 @@ std::vector<std::string> RdmaDevices() {
 }
 
 std::string InterfaceWith(const std::string& address) {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return "";
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> owner(list, freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr) continue;
-    const int family = entry->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
-    char text[NI_MAXHOST];
-    const bool named =
-        getnameinfo(entry->ifa_addr, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0;
-    if (named && address == text) return entry->ifa_name;
+  for (const rendezvous::OwnAddress& own : rendezvous::ReadOwnAddresses()) {
+    if (own.address.to_string() == address) return own.interface;
   }
   return "";
 }

@@ -1,85 +1,68 @@
 #include "trainer/comm/probe_nodes.h"
 
-#include <ifaddrs.h>
-#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <memory>
 #include <utility>
 
+#include <asio/ip/tcp.hpp>
+
 #include <ddprun/error.h>
+#include "base/unique_fd.h"
+#include "rendezvous/net/socket.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using asio::ip::address;
+using std::chrono::milliseconds;
 
 constexpr int kBacklog = 4096;
 // TCP repeats a lost request after 1, 3, 7 and 15 s.
-constexpr std::chrono::milliseconds kMostPatience{20'000};
+constexpr milliseconds kMostPatience{20'000};
 // Variables by which users give UCX other ways, or ports that a firewall leaves open.
 constexpr const char* kOwnWays[] = {"UCX_TLS", "UCX_NET_DEVICES", "UCX_TCP_PORT_RANGE"};
 
-struct AddressInfo {
-  std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list{nullptr, &::freeaddrinfo};
-};
-
-AddressInfo Parse(const std::string& address, const std::string& port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  addrinfo* list = nullptr;
-  AddressInfo info;
-  if (::getaddrinfo(address.c_str(), port.c_str(), &hints, &list) == 0) info.list.reset(list);
-  return info;
-}
-
-UniqueFd OpenSocket(const addrinfo& info) {
-  return UniqueFd(::socket(info.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-}
-
-std::string NumericHost(const sockaddr* address, socklen_t size) {
-  char host[NI_MAXHOST];
-  const int failed = ::getnameinfo(address, size, host, sizeof host, nullptr, 0, NI_NUMERICHOST);
-  return failed == 0 ? host : "";
-}
-
 // Returns `wished` if the interface has it, else the interface's first address, IPv4 first.
-std::string AddressOf(const std::string& interface, const std::string& wished) {
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return "";
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
-  std::string v4, v6;
-  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
-    if (entry->ifa_addr == nullptr || interface != entry->ifa_name) continue;
-    const int family = entry->ifa_addr->sa_family;
-    if (family != AF_INET && family != AF_INET6) continue;
-    const auto size =
-        static_cast<socklen_t>(family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6));
-    const std::string text = NumericHost(entry->ifa_addr, size);
-    if (text == wished) return text;
-    std::string& first = family == AF_INET ? v4 : v6;
-    if (first.empty() && text.find('%') == std::string::npos) first = text;
+address AddressOf(const std::string& interface, const std::string& wished) {
+  address first;
+  for (const rendezvous::OwnAddress& own : rendezvous::ReadOwnAddresses()) {
+    if (own.interface != interface) continue;
+    if (own.address.to_string() == wished) return own.address;
+    const bool is_v4 = own.address.is_v4();
+    if (!is_v4 && own.address.to_v6().is_link_local()) continue;
+    if (first.is_unspecified() || (is_v4 && first.is_v6())) first = own.address;
   }
-  return v4.empty() ? v6 : v4;
+  return first;
+}
+
+// Opens a port of `own`, which answers until the result is closed. The result is not valid if other
+// nodes could not use the port, such as that of 127.0.0.1.
+UniqueFd OpenPort(const address& own) {
+  if (own.is_unspecified() || own.is_loopback()) return UniqueFd();
+  const asio::ip::tcp::endpoint endpoint(own, 0);
+  UniqueFd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const bool open = ::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
+  return open && ::listen(fd.get(), kBacklog) == 0 ? std::move(fd) : UniqueFd();
 }
 
 struct Probe {
   int node;
-  std::string place;  // "10.0.0.1 port 4711"
+  address at;
+  uint16_t port;
   UniqueFd socket;
 };
 
 Error NotReached(const Probe& probe, const std::string& why, Code code) {
+  const std::string node = "node " + std::to_string(probe.node);
   return Error{.code = code,
                .title = "NODE NOT REACHED",
-               .where = "node " + std::to_string(probe.node),
-               .what = "The ranks of this node cannot connect to node " +
-                       std::to_string(probe.node) + " at " + probe.place + ": " + why +
+               .where = node,
+               .what = "The ranks of this node cannot connect to " + node + " at " +
+                       probe.at.to_string() + " port " + std::to_string(probe.port) + ": " + why +
                        ". The ranks of different nodes talk to each other over ports that the "
                        "kernel chooses.",
                .hint =
@@ -89,41 +72,27 @@ Error NotReached(const Probe& probe, const std::string& why, Code code) {
                .page = "node-not-reached"};
 }
 
-}  // namespace
-
-Status ProbeAddresses(const std::map<int, std::string>& address_of_node,
-                      std::chrono::milliseconds timeout) {
-  const auto deadline = Clock::now() + timeout;
-  std::vector<Probe> probes;
-  for (const auto& [node, text] : address_of_node) {
-    const size_t space = text.find(' ');
-    if (space == std::string::npos) continue;
-    const std::string port = text.substr(space + 1);
-    Probe probe{node, text.substr(0, space) + " port " + port, UniqueFd()};
-    const AddressInfo info = Parse(text.substr(0, space), port);
-    if (info.list == nullptr) continue;
-    probe.socket = OpenSocket(*info.list);
-    const int done = ::connect(probe.socket.get(), info.list->ai_addr, info.list->ai_addrlen);
-    if (done == 0) continue;
-    if (errno != EINPROGRESS) return NotReached(probe, ErrnoText(errno), Code::kFailed);
-    probes.push_back(std::move(probe));
+// Connects to all at the same time, and returns when all have answered. Error: kDeadlineExceeded,
+// or kFailed if a node refuses.
+Status ConnectToAll(std::vector<Probe> probes, milliseconds timeout) {
+  const rendezvous::Deadline deadline = rendezvous::DeadlineAfter(timeout);
+  for (Probe& probe : probes) {
+    const int problem = rendezvous::BeginConnect(probe.at, probe.port, probe.socket);
+    if (problem != 0) return NotReached(probe, ErrnoText(problem), Code::kFailed);
   }
   while (!probes.empty()) {
     std::vector<pollfd> entries;
     for (const Probe& probe : probes) entries.push_back({probe.socket.get(), POLLOUT, 0});
     const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) {
-      return NotReached(probes.front(),
-                        "no answer within " + std::to_string(timeout.count() / 1000) + " s",
-                        Code::kDeadlineExceeded);
+        std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) {
+      const std::string why = "no answer within " + std::to_string(timeout.count() / 1000) + " s";
+      return NotReached(probes.front(), why, Code::kDeadlineExceeded);
     }
-    if (::poll(entries.data(), entries.size(), static_cast<int>(left)) < 0) continue;
+    if (::poll(entries.data(), entries.size(), static_cast<int>(left.count())) < 0) continue;
     for (size_t i = entries.size(); i-- > 0;) {
       if (entries[i].revents == 0) continue;
-      int problem = 0;
-      socklen_t size = sizeof problem;
-      ::getsockopt(entries[i].fd, SOL_SOCKET, SO_ERROR, &problem, &size);
+      const int problem = rendezvous::EndConnect(entries[i].fd);
       if (problem != 0) return NotReached(probes[i], ErrnoText(problem), Code::kFailed);
       probes.erase(probes.begin() + static_cast<std::ptrdiff_t>(i));
     }
@@ -131,26 +100,7 @@ Status ProbeAddresses(const std::map<int, std::string>& address_of_node,
   return {};
 }
 
-std::string OpenProbePort(const std::string& address, UniqueFd& listener) {
-  if (address.empty() || address == "::1" || address.starts_with("127.")) return "";
-  const AddressInfo info = Parse(address, "0");
-  if (info.list == nullptr) return "";
-  UniqueFd socket = OpenSocket(*info.list);
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  if (::bind(socket.get(), info.list->ai_addr, info.list->ai_addrlen) != 0 ||
-      ::listen(socket.get(), kBacklog) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
-    return "";
-  }
-  char port[NI_MAXSERV];
-  if (::getnameinfo(reinterpret_cast<const sockaddr*>(&bound), size, nullptr, 0, port, sizeof port,
-                    NI_NUMERICSERV) != 0) {
-    return "";
-  }
-  listener = std::move(socket);
-  return address + " " + port;
-}
+}  // namespace
 
 Status ProbeNodes(const Environment& environment,
                   const std::vector<std::string>& devices,
@@ -158,15 +108,19 @@ Status ProbeNodes(const Environment& environment,
                   const std::vector<int>& nodes,
                   const std::string& prefix,
                   rendezvous::TcpStore& store,
-                  std::chrono::milliseconds timeout) {
+                  milliseconds timeout) {
   const bool own_way = std::ranges::any_of(
       kOwnWays, [&](const char* name) { return environment.Get(name).has_value(); });
   const bool rdma = std::ranges::any_of(
       devices, [](const std::string& device) { return device.find(':') != device.npos; });
   UniqueFd listener;
-  std::string own;
   if (!own_way && !rdma && !devices.empty()) {
-    own = OpenProbePort(AddressOf(devices.front(), store.LocalAddress()), listener);
+    listener = OpenPort(AddressOf(devices.front(), store.LocalAddress()));
+  }
+  std::string own;  // "10.0.0.1 4711"
+  if (listener.valid()) {
+    const rendezvous::SocketEnd end = rendezvous::EndOf(listener.get(), ::getsockname);
+    own = end.address.to_string() + " " + std::to_string(end.port);
   }
   const rendezvous::Deadline deadline = rendezvous::DeadlineAfter(timeout);
   const auto keys = [&](const char* kind) {
@@ -176,11 +130,16 @@ Status ProbeNodes(const Environment& environment,
   };
   DDPRUN_TRY(store.Set(prefix + "port/" + std::to_string(node), own, deadline));
   DDPRUN_ASSIGN(const std::vector<std::string> told, store.MultiGet(keys("port/"), deadline));
-  std::map<int, std::string> others;
+  std::vector<Probe> others;
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (nodes[i] != node && !own.empty()) others[nodes[i]] = told[i];
+    if (nodes[i] == node || own.empty() || told[i].empty()) continue;
+    const size_t space = std::min(told[i].find(' '), told[i].size() - 1);
+    asio::error_code problem;
+    const address at = asio::ip::make_address(told[i].substr(0, space), problem);
+    const auto port = static_cast<uint16_t>(ParseInt(told[i].substr(space + 1)).value_or(0));
+    if (!problem) others.push_back({nodes[i], at, port, UniqueFd()});
   }
-  DDPRUN_TRY(ProbeAddresses(others, std::min(timeout, kMostPatience)));
+  DDPRUN_TRY(ConnectToAll(std::move(others), std::min(timeout, kMostPatience)));
   // The others' probes need this node's port until they are through.
   DDPRUN_TRY(store.Set(prefix + "probed/" + std::to_string(node), "1", deadline));
   return store.Wait(keys("probed/"), deadline);

@@ -16,7 +16,7 @@ const std::vector<rendezvous::OwnAddress> kOwn = {
     Own("ib2", "10.1.9.9", true)};
 
 std::string Found(const std::string& wanted) {
-  const auto found = FindInterface(wanted, kOwn);
+  const auto found = FindInterface(wanted, "node2", kOwn);
   return found ? found->interface + " " + found->address.to_string() : "";
 }
 
@@ -32,8 +32,10 @@ TEST(FindInterface, TakesNamesAndNetworks) {
 
 TEST(FindInterface, NamesAllThatThereAre) {
   for (const char* wanted : {"eth", "eth00", "10.2.0.0/16", "10.1.0.0/99", "x/y", "/"}) {
-    const auto found = FindInterface(wanted, kOwn);
+    const auto found = FindInterface(wanted, "node2", kOwn);
     ASSERT_FALSE(found) << wanted;
+    EXPECT_THAT(found.error().what,
+                testing::HasSubstr("on node2, expected one of\n  lo  127.0.0.1\n"));
     EXPECT_THAT(found.error().what, testing::HasSubstr("\n  ib1  10.1.2.3  down")) << wanted;
   }
 }

@@ -22,9 +22,10 @@ TEST(ControlChannel, HangsUpOnAnEndThatDoesNotRead) {
   tcp::socket accepted = acceptor.accept();
   accepted.non_blocking(true);
   std::optional<std::string> closed;
-  ControlChannel channel(io, ControlChannel::End::kCoordinator, UniqueFd(accepted.release()), "",
-                         {.on_message = [](const nlohmann::json&) { FAIL(); },
-                          .on_closed = [&](const std::string& reason, bool) { closed = reason; }});
+  ControlChannel channel(
+      io, ControlChannel::End::kCoordinator, UniqueFd(accepted.release()), "",
+      {.on_message = [](const nlohmann::json&) { FAIL(); },
+       .on_closed = [&](const std::string& reason, ChannelEnd) { closed = reason; }});
   const nlohmann::json message = {{"line", std::string(100'000, 'x')}};
   for (int i = 0; i < 1000 && !closed; ++i) {
     channel.Send(message);
