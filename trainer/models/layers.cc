@@ -58,12 +58,15 @@ std::vector<at::Tensor> Linears(const at::Tensor& x, std::initializer_list<const
   const Affine& first = **layers.begin();
   std::vector<at::Tensor> outputs;
   outputs.reserve(layers.size());
+  std::vector<LinearWeights> own;
+  for (const Affine* layer : layers) own.push_back({layer->weight, layer->bias});
   if (first.axis == nullptr) {
+    if (first.layout == WeightLayout::kOutIn && IsFasterAsOneProduct(x, own)) {
+      return LinearLayers(x, own);
+    }
     for (const Affine* layer : layers) outputs.push_back(Linear(x, *layer));
     return outputs;
   }
-  std::vector<LinearWeights> own;
-  for (const Affine* layer : layers) own.push_back({layer->weight, layer->bias});
   return first.axis->ByOutputs(x, own, first.layout);
 }
 

@@ -45,8 +45,8 @@ void CheckSizes(const std::string& type,
 // Applies a linear layer: x [..., in] -> [..., out]. For a split layer, x or the result is this
 // rank's part, according to its Split.
 at::Tensor Linear(const at::Tensor& x, const Affine& layer);
-// Applies each layer to x. For layers split by outputs, this costs less than single calls.
-// REQUIRES: all layers have one Split.
+// Applies each layer to x. For layers split by outputs and on CUDA, this costs less than single
+// calls. REQUIRES: all layers have one Split and one layout.
 std::vector<at::Tensor> Linears(const at::Tensor& x, std::initializer_list<const Affine*> layers);
 // Looks up ids int64 [...] -> [..., C]. The vector of `padding` is not trained; -1: none.
 at::Tensor Embedding(const at::Tensor& ids, const WordVectors& words, int64_t padding = -1);
