@@ -61,12 +61,13 @@ at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon);
 at::Tensor MaskOnHost(const Batch& batch);  // its attention_mask
 int64_t LargestTarget(const Batch& batch);  // 0 without targets
 
-// Returns the mask of keys that a query sees, bool [B, 1, 1, L], from the attention mask [B, L].
+// Returns the mask of keys that a query sees, [B, 1, 1, L], from the attention mask [B, L]: bools,
+// or on CUDA numbers of ComputeType() that attention adds to the scores.
 // Undefined if no key is masked, because this is faster.
 at::Tensor KeyMask(const Batch& batch);
-// Returns the mask of keys that a query sees in causal attention: bool [B, 1, L, L]. Undefined if
-// the causal order alone is enough: without padding, or with padding only after the text, because
-// no token of the text sees it.
+// Returns the mask of keys that a query sees in causal attention: [B, 1, L, L], as KeyMask()'s.
+// Undefined if the causal order alone is enough: without padding, or with padding only after the
+// text, because no token of the text sees it.
 at::Tensor CausalMask(const Batch& batch);
 
 struct AttentionOptions {

@@ -129,7 +129,7 @@ class Model : public torch::nn::Module {
  private:
   const std::shared_ptr<const TensorAxis> axis_;
   std::map<std::string, StatePlacement> placements_;  // of split parameters
-  std::vector<at::Tensor> products_;  // weights and biases of linear layers
+  std::vector<at::Tensor> products_;                  // weights and biases of linear layers
   // Whether a hook may run a stage again or take its weights away.
   bool has_hook_ = false;
   StageHook stage_hook_ = [](const Stage& stage, const at::Tensor& x) { return stage.forward(x); };
