@@ -49,6 +49,8 @@ WeightCopies::WeightCopies(std::span<const at::Tensor> weights)
   for (const at::Tensor& weight : weights) {
     if (weight.is_cuda() && weight.scalar_type() == at::kFloat) sources.push_back(weight);
   }
+  if (sources.empty()) return;
+  const std::vector<at::Tensor> in_order = sources;
   const auto is_matrix = [](const at::Tensor& weight) { return weight.dim() > 1; };
   const auto vectors = std::ranges::stable_partition(sources, is_matrix);
   const std::span matrices(sources.begin(), vectors.begin());
@@ -65,11 +67,15 @@ WeightCopies::WeightCopies(std::span<const at::Tensor> weights)
   }
   AddViews(matrices.subspan(begin), type_, views);
   AddViews({vectors.begin(), vectors.end()}, type_, views);
-  if (views.empty()) return;
-  at::_foreach_copy_(views, sources);
   for (size_t i = 0; i < views.size(); ++i) {
     copies_.emplace(sources[i].unsafeGetTensorImpl(), views[i]);
   }
+  // Large and small ones mixed: a kernel takes a limited number of tensors and of pieces.
+  std::vector<at::Tensor> copies;
+  for (const at::Tensor& weight : in_order) {
+    copies.push_back(copies_.at(weight.unsafeGetTensorImpl()));
+  }
+  at::_foreach_copy_(copies, in_order);
 }
 
 WeightCopies::~WeightCopies() {
