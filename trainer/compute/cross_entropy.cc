@@ -193,7 +193,7 @@ Result Compute(const at::Tensor& hidden,
     if (!want_gradients) continue;
     at::Tensor of_part = result.of_hidden.narrow(0, begin, length);
     Multiply(scores, factor, of_part);
-    if (type == weight.scalar_type()) {
+    if (TypeOfProducts(rows, weight.scalar_type()) == weight.scalar_type()) {
       Multiply(scores.t(), part, result.of_weight, /*accumulate=*/true);
     } else {
       result.of_weight.add_(scores.t().mm(part));

@@ -71,6 +71,19 @@ void Multiply(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, bool ac
   MultiplyBy(EngineFor(a.scalar_type(), a.device(), size), a, b, out, accumulate);
 }
 
+at::ScalarType TypeOfProducts(const at::Tensor& factor, at::ScalarType wanted) {
+  const at::ScalarType own = factor.scalar_type();
+  const bool widens = factor.is_cuda() && at::isReducedFloatingType(own) && wanted == at::kFloat;
+  return widens ? wanted : own;
+}
+
+at::Tensor AlignRows(const at::Tensor& matrix) {
+  constexpr int64_t kBytes = 16;
+  const int64_t bytes = matrix.size(1) * static_cast<int64_t>(matrix.element_size());
+  if (!matrix.is_cuda() || bytes % kBytes == 0) return matrix;
+  return MatrixFor(matrix, matrix.size(0), matrix.size(1)).copy_(matrix);
+}
+
 at::Tensor MatrixFor(const at::Tensor& factor, int64_t rows, int64_t columns) {
   constexpr int64_t kNumbers = 64;
   if (IsForHostKernels(factor)) return at::empty({rows, columns}, factor.options());
@@ -83,7 +96,14 @@ void MultiplyBy(MatmulEngine engine,
                 const at::Tensor& b,
                 at::Tensor& out,
                 bool accumulate) {
-  if (engine == MatmulEngine::kOneDnn) {
+  const at::ScalarType type = out.scalar_type();
+  if (a.scalar_type() != type) {
+    if (accumulate) {
+      at::addmm_out(out, out, a, b, type);
+    } else {
+      at::mm_out(out, a, b, type);
+    }
+  } else if (engine == MatmulEngine::kOneDnn) {
     at::native::mkldnn_matmul(a, b, out, accumulate ? 1.0f : 0.0f, 1.0f);
   } else if (accumulate) {
     at::addmm_out(out, out, a, b);

@@ -4,10 +4,17 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 namespace ddprun::trainer {
 
 // Linear layers through Multiply (matmul.h), forward and backward.
+
+struct LinearWeights {
+  at::Tensor weight;
+  at::Tensor bias;  // undefined means none
+};
 
 enum class WeightLayout {
   kOutIn,  // [out, in]: torch.nn.Linear
@@ -21,6 +28,11 @@ at::Tensor LinearLayer(const at::Tensor& x,
                        const at::Tensor& weight,
                        const at::Tensor& bias,
                        WeightLayout layout = WeightLayout::kOutIn);
+
+// Several layers of one input, with the layout kOutIn, as one product: on CUDA this is faster in 16
+// bits. All have a bias or none has.
+bool IsFasterAsOneProduct(const at::Tensor& x, std::span<const LinearWeights> layers);
+std::vector<at::Tensor> LinearLayers(const at::Tensor& x, std::span<const LinearWeights> layers);
 
 // Attention for the shapes and types where LibTorch's fused kernel is not the fastest.
 

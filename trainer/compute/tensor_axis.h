@@ -12,11 +12,6 @@
 
 namespace ddprun::trainer {
 
-struct LinearWeights {
-  at::Tensor weight;
-  at::Tensor bias;  // undefined means none
-};
-
 struct IndexRange {
   int64_t begin = 0;
   int64_t length = 0;

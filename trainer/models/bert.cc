@@ -30,7 +30,7 @@ struct Tokens {
   int64_t texts = 0;   // B
   int64_t length = 0;  // L
   at::Tensor places;   // int64 [N], of the B * L places of the batch; undefined: all of them
-  at::Tensor firsts;   // int64 [B], of the N rows
+  at::Tensor firsts;   // int64 [B], of the N rows; undefined: every L-th row
   at::Tensor mask;     // of attention's keys; see KeyMask()
 };
 
@@ -41,6 +41,10 @@ int64_t RowsFor(int64_t tokens) {
   const int64_t step = std::max<int64_t>(8, power / 32);
   return (tokens + step - 1) / step * step;
 }
+
+// On CUDA each layer takes twelve kernels more to leave out padding: about as long as layers of
+// usual sizes take for this many tokens.
+constexpr int64_t kLeastPaddingOnCuda = 256;
 
 Tokens TokensOf(const Batch& batch) {
   Tokens tokens;
@@ -55,14 +59,15 @@ Tokens TokensOf(const Batch& batch) {
     const int64_t count = computed.numel() - padding.numel();
     const int64_t filling = std::min(RowsFor(count) - count, padding.numel());
     computed.index_fill_(0, padding.narrow(0, 0, filling), true);
-    if (filling < padding.numel()) tokens.places = computed.nonzero().squeeze(1);
+    const int64_t least = batch.inputs.is_cuda() ? kLeastPaddingOnCuda : 1;
+    if (padding.numel() - filling >= least) tokens.places = computed.nonzero().squeeze(1);
   }
   const c10::Device device = batch.inputs.device();
   if (tokens.places.defined()) {
     const at::Tensor first = tokens.places.remainder(tokens.length) == 0;
     tokens.firsts = ToDevice(first.nonzero().squeeze(1), device);
     tokens.places = ToDevice(tokens.places, device);
-  } else {
+  } else if (!device.is_cuda()) {
     tokens.firsts =
         at::arange(0, tokens.texts * tokens.length, tokens.length, batch.inputs.options());
   }
@@ -167,13 +172,23 @@ class Bert final : public Model {
       const at::Tensor all = ids.reshape({-1});
       return tokens.places.defined() ? all.index_select(0, tokens.places) : all;
     };
-    const at::Tensor positions = at::arange(length, batch.inputs.options());
     const at::Tensor types = batch.token_type_ids.defined()
                                  ? at::embedding(types_, of_tokens(batch.token_type_ids))
                                  : types_.select(0, 0);
-    const at::Tensor x = Embedding(of_tokens(batch.inputs), words_, options_.pad_token_id) + types +
-                         at::embedding(positions_, of_tokens(positions.expand_as(batch.inputs)));
-    return Drop(Norm(x, embeddings_norm_), options_.dropout);
+    const at::Tensor x = Embedding(of_tokens(batch.inputs), words_, options_.pad_token_id) + types;
+    const auto with_positions = [&] {
+      if (!tokens.firsts.defined()) {
+        return (x.view({tokens.texts, length, -1}) + positions_.narrow(0, 0, length)).view_as(x);
+      }
+      const at::Tensor positions = at::arange(length, batch.inputs.options());
+      return x + at::embedding(positions_, of_tokens(positions.expand_as(batch.inputs)));
+    };
+    return Drop(Norm(with_positions(), embeddings_norm_), options_.dropout);
+  }
+
+  static at::Tensor FirstsOf(const at::Tensor& x, const Tokens& tokens) {
+    return tokens.firsts.defined() ? PackRows(x, tokens.firsts)
+                                   : x.view({tokens.texts, tokens.length, -1}).select(1, 0);
   }
 
   // Returns [N, C], or [B, C] if only the first tokens are requested.
@@ -181,7 +196,7 @@ class Bert final : public Model {
                    const BertBlock& block,
                    const Tokens& tokens,
                    bool only_first) const {
-    const at::Tensor asking = only_first ? PackRows(x, tokens.firsts) : x;
+    const at::Tensor asking = only_first ? FirstsOf(x, tokens) : x;
     const at::Tensor seen =
         Norm(asking + Drop(Mix(asking, x, block, tokens, only_first), options_.dropout),
              block.attention_norm);

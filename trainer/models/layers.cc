@@ -10,8 +10,10 @@
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/nll_loss.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 #include <sstream>
 
@@ -58,12 +60,15 @@ std::vector<at::Tensor> Linears(const at::Tensor& x, std::initializer_list<const
   const Affine& first = **layers.begin();
   std::vector<at::Tensor> outputs;
   outputs.reserve(layers.size());
+  std::vector<LinearWeights> own;
+  for (const Affine* layer : layers) own.push_back({layer->weight, layer->bias});
   if (first.axis == nullptr) {
+    if (first.layout == WeightLayout::kOutIn && IsFasterAsOneProduct(x, own)) {
+      return LinearLayers(x, own);
+    }
     for (const Affine* layer : layers) outputs.push_back(Linear(x, *layer));
     return outputs;
   }
-  std::vector<LinearWeights> own;
-  for (const Affine* layer : layers) own.push_back({layer->weight, layer->bias});
   return first.axis->ByOutputs(x, own, first.layout);
 }
 
@@ -109,10 +114,27 @@ int64_t LargestTarget(const Batch& batch) {
                                       : batch.targets.max().item<int64_t>();
 }
 
+namespace {
+
+// Returns the mask in the form that attention takes. On CUDA these are numbers that it adds to the
+// scores: made here once, and not by each layer from a mask of bools. Their rows begin at multiples
+// of 16 bytes, or each layer would copy them.
+at::Tensor MaskForLayers(const at::Tensor& seen) {
+  if (!seen.is_cuda()) return seen;
+  constexpr int64_t kAligned = 8;
+  std::vector<int64_t> sizes = seen.sizes().vec();
+  sizes.back() = (sizes.back() + kAligned - 1) / kAligned * kAligned;
+  const at::Tensor numbers =
+      at::zeros(sizes, seen.options().dtype(ComputeType())).narrow(-1, 0, seen.size(-1));
+  return numbers.masked_fill_(seen.logical_not(), -std::numeric_limits<double>::infinity());
+}
+
+}  // namespace
+
 at::Tensor KeyMask(const Batch& batch) {
   if (!batch.attention_mask.defined()) return {};
   if (MaskOnHost(batch).ne(0).all().item<bool>()) return {};
-  return batch.attention_mask.ne(0).unsqueeze(1).unsqueeze(1);
+  return MaskForLayers(batch.attention_mask.ne(0).unsqueeze(1).unsqueeze(1));
 }
 
 at::Tensor CausalMask(const Batch& batch) {
@@ -126,7 +148,7 @@ at::Tensor CausalMask(const Batch& batch) {
   const auto options = seen.options();
   // A padding token sees itself, because a softmax over no keys is NaN.
   const at::Tensor keys = seen.view({-1, 1, 1, length}).logical_or(at::eye(length, options));
-  return keys.logical_and(at::ones({length, length}, options).tril());
+  return MaskForLayers(keys.logical_and(at::ones({length, length}, options).tril()));
 }
 
 at::Tensor Attention(const at::Tensor& queries,

@@ -45,8 +45,8 @@ void CheckSizes(const std::string& type,
 // Applies a linear layer: x [..., in] -> [..., out]. For a split layer, x or the result is this
 // rank's part, according to its Split.
 at::Tensor Linear(const at::Tensor& x, const Affine& layer);
-// Applies each layer to x. For layers split by outputs, this costs less than single calls.
-// REQUIRES: all layers have one Split.
+// Applies each layer to x. For layers split by outputs and on CUDA, this costs less than single
+// calls. REQUIRES: all layers have one Split and one layout.
 std::vector<at::Tensor> Linears(const at::Tensor& x, std::initializer_list<const Affine*> layers);
 // Looks up ids int64 [...] -> [..., C]. The vector of `padding` is not trained; -1: none.
 at::Tensor Embedding(const at::Tensor& ids, const WordVectors& words, int64_t padding = -1);
@@ -61,12 +61,13 @@ at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon);
 at::Tensor MaskOnHost(const Batch& batch);  // its attention_mask
 int64_t LargestTarget(const Batch& batch);  // 0 without targets
 
-// Returns the mask of keys that a query sees, bool [B, 1, 1, L], from the attention mask [B, L].
+// Returns the mask of keys that a query sees, [B, 1, 1, L], from the attention mask [B, L]: bools,
+// or on CUDA numbers of ComputeType() that attention adds to the scores.
 // Undefined if no key is masked, because this is faster.
 at::Tensor KeyMask(const Batch& batch);
-// Returns the mask of keys that a query sees in causal attention: bool [B, 1, L, L]. Undefined if
-// the causal order alone is enough: without padding, or with padding only after the text, because
-// no token of the text sees it.
+// Returns the mask of keys that a query sees in causal attention: [B, 1, L, L], as KeyMask()'s.
+// Undefined if the causal order alone is enough: without padding, or with padding only after the
+// text, because no token of the text sees it.
 at::Tensor CausalMask(const Batch& batch);
 
 struct AttentionOptions {

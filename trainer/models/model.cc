@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "trainer/compute/recompute.h"
+#include "trainer/compute/weight_copies.h"
 #include "trainer/models/layer_parameters.h"
 #include "trainer/models/registry.h"
 
@@ -82,8 +83,14 @@ int64_t Model::OwnCount(int64_t whole) const {
 
 at::Tensor Model::Walk(std::span<const Stage> stages, at::Tensor x) const {
   if (first_input_.defined()) x = first_input_;
+  const WeightCopies copies(has_hook_ ? std::span<const at::Tensor>() : products_);
   for (size_t i = first_stage_; i < stages.size(); ++i) x = stage_hook_(stages[i], x);
   return x;
+}
+
+void Model::SetStageHook(StageHook hook) {
+  stage_hook_ = std::move(hook);
+  has_hook_ = true;
 }
 
 at::Tensor Model::RunStages(const Batch& batch,
@@ -165,7 +172,8 @@ Affine Model::AddLinear(const std::string& name,
   layer.layout = options.layout;
   if (axis_ == nullptr || options.split == Split::kNone) {
     layer.weight = AddParameter(name + ".weight", sizes);
-    if (options.bias) layer.bias = AddParameter(name + ".bias", {out});
+    products_.push_back(layer.weight);
+    if (options.bias) layer.bias = products_.emplace_back(AddParameter(name + ".bias", {out}));
     return layer;
   }
   layer.split = options.split;
@@ -173,6 +181,7 @@ Affine Model::AddLinear(const std::string& name,
   layer.axis = axis_.get();
   const bool by_inputs = options.split == Split::kInputs;
   layer.weight = AddSplit(name + ".weight", sizes, by_inputs == out_in ? 1 : 0, options.fused);
+  products_.push_back(layer.weight);
   if (!options.bias) return layer;
   layer.bias = by_inputs ? AddParameter(name + ".bias", {out})
                          : AddSplit(name + ".bias", {out}, 0, options.fused);

@@ -43,7 +43,7 @@ class Model : public torch::nn::Module {
   virtual std::vector<Stage> Stages(const Batch& /*batch*/) const { return {}; }
   std::vector<at::Tensor> ParametersOf(const Stage& stage) const;
   // Runs every later stage through the hook.
-  void SetStageHook(StageHook hook) { stage_hook_ = std::move(hook); }
+  void SetStageHook(StageHook hook);
   // Returns the output of the stages [begin, end) of Stages(batch) for the input x.
   at::Tensor RunStages(const Batch& batch, size_t begin, size_t end, const at::Tensor& x) const;
   // Calls `call`, in which LossFrom(), Outputs() and Loss() begin at stage `begin` with its input
@@ -129,6 +129,9 @@ class Model : public torch::nn::Module {
  private:
   const std::shared_ptr<const TensorAxis> axis_;
   std::map<std::string, StatePlacement> placements_;  // of split parameters
+  std::vector<at::Tensor> products_;                  // weights and biases of linear layers
+  // Whether a hook may run a stage again or take its weights away.
+  bool has_hook_ = false;
   StageHook stage_hook_ = [](const Stage& stage, const at::Tensor& x) { return stage.forward(x); };
   size_t first_stage_ = 0;
   at::Tensor first_input_;  // of the first stage; undefined: the argument of Walk()

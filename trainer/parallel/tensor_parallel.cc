@@ -13,6 +13,7 @@
 
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/precision.h"
+#include "trainer/compute/weight_copies.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/vocabulary_loss.h"
 
@@ -45,7 +46,7 @@ class ByOutputsFunction : public torch::autograd::Function<ByOutputsFunction> {
     variable_list outputs;
     auto next_bias = biases.begin();
     for (size_t i = 0; i < weights.size(); ++i) {
-      const at::Tensor stored = weights[i].to(type);
+      const at::Tensor stored = InTypeOfProducts(weights[i]);
       const at::Tensor factor = out_in ? stored.t() : stored;  // [in, out]
       at::Tensor out = at::empty({rows.size(0), factor.size(1)}, rows.options());
       const bool adds = (has_bias >> i & 1) != 0;
@@ -87,7 +88,8 @@ class ByOutputsFunction : public torch::autograd::Function<ByOutputsFunction> {
       const at::Tensor& gradient = gradients[i];
       at::Tensor of_weight;
       if (gradient.defined() && context->needs_input_grad(1 + i)) {
-        of_weight = at::empty(saved[1 + i].sizes(), rows.options());
+        of_weight =
+            at::empty(saved[1 + i].sizes(), rows.options().dtype(TypeOfProducts(rows, type)));
         Multiply(out_in ? gradient.t() : rows.t(), out_in ? rows : gradient, of_weight);
         of_weight = of_weight.to(type);
       }

@@ -131,7 +131,7 @@ Found Compute(const at::Tensor& hidden,
     at::Tensor of_part = found.of_hidden.narrow(0, begin, length);
     Multiply(scores, factor, of_part);
     found.sums.push_back(BeginAllReduce(*options.group, of_part));
-    if (type == weight.scalar_type()) {
+    if (TypeOfProducts(rows, weight.scalar_type()) == weight.scalar_type()) {
       Multiply(scores.t(), part, found.of_weight, /*accumulate=*/true);
     } else {
       found.of_weight.add_(scores.t().mm(part));

@@ -79,8 +79,9 @@ made = {
     "libcudart.so.13": make("libcudart.so.13", ["device.cc", "runtime.cc", "streams.cc"],
                             ["cuda", "__cuda"], 801, more=["-pthread", "-ldl"]),
     "libcuda.so.1": make("libcuda.so.1", ["driver.cc"], ["cu"], 801),
-    "libcublas.so.13": make("libcublas.so.13", [], ["cublas"], None, HANDLE, RUNTIME),
-    "libcublasLt.so.13": make("libcublasLt.so.13", [], ["cublas"], None, HEURISTIC, RUNTIME),
+    "libcublas.so.13": make("libcublas.so.13", ["products.cc"], ["cublas"], None, HANDLE, RUNTIME),
+    "libcublasLt.so.13": make("libcublasLt.so.13", ["products.cc"], ["cublas"], None, HEURISTIC,
+                              ["-DSTANDIN_LT", *RUNTIME]),
     "libnvidia-ml.so.1": make("libnvidia-ml.so.1", ["../../base/fake_nvml.cc", "nvml.cc"],
                               ["nvml"], 3, quiet=True),
     # Too old for attention, so that LibTorch takes its own kernels.

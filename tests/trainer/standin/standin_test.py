@@ -60,8 +60,21 @@ class OnTheStandIn(training.TrainingTest):
         launches = self.compare(training.gpt_config)
         self.assertNotIn("NormTwoOps", launches, "one kernel takes the norms of many gradients")
 
+    def compare_in_bf16(self, make_config, most_launches):
+        """Also counts all launches of the run, and looks at the rows of its products."""
+        launches = self.compare(make_config, tolerance=5e-2, training={"precision": "bf16"})
+        self.assertIn("cublasGemmEx", launches)
+        lines = launches.splitlines()
+        self.assertEqual([line for line in lines if line.startswith("unaligned")], [])
+        count = len(lines)
+        print(f"{self._testMethodName}: {count} launches")
+        self.assertLess(count, most_launches)
+
     def test_one_rank_of_a_gpt_in_bf16(self):
-        self.compare(training.gpt_config, tolerance=5e-2, training={"precision": "bf16"})
+        self.compare_in_bf16(training.gpt_config, 3100)
+
+    def test_one_rank_of_a_bert_in_bf16(self):
+        self.compare_in_bf16(self.bert(steps=4), 750)
 
     def test_one_rank_of_a_bert(self):
         self.compare(self.bert(steps=4))

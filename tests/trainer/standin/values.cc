@@ -230,7 +230,26 @@ void RmsNormBackward(const c10::OperatorHandle&, torch::jit::Stack* stack) {
   *stack = {rstd * (g - x * (g * x).mean(dims, true)), dw};
 }
 
+// Products of 16-bit numbers in float32.
+void WideProduct(const c10::OperatorHandle&, torch::jit::Stack* stack) {
+  const Values a = *stack;
+  const at::Tensor product = at::mm(Wide(a[0].toTensor()), Wide(a[1].toTensor()));
+  *stack = {product};
+  if (a.size() > 3) stack->back() = at::Tensor(a[3].toTensor()).copy_(product);
+}
+void WideSum(const c10::OperatorHandle&, torch::jit::Stack* stack) {
+  const Values a = *stack;
+  const at::Tensor sum = at::addmm(Wide(a[0].toTensor()), Wide(a[1].toTensor()),
+                                   Wide(a[2].toTensor()), a[4].toScalar(), a[5].toScalar());
+  *stack = {sum};
+  if (a.size() > 6) stack->back() = at::Tensor(a[6].toTensor()).copy_(sum);
+}
+
 const std::map<std::string, Meaning> kMeanings = {
+    {"aten::mm.dtype", WideProduct},
+    {"aten::mm.dtype_out", WideProduct},
+    {"aten::addmm.dtype", WideSum},
+    {"aten::addmm.dtype_out", WideSum},
     {"aten::_fused_rms_norm", RmsNorm},
     {"aten::_fused_rms_norm_backward", RmsNormBackward},
     {"aten::_scaled_dot_product_efficient_attention", Efficient},
@@ -244,6 +263,12 @@ const std::map<std::string, Meaning> kMeanings = {
     {"aten::native_layer_norm", InFloat},
     {"aten::native_layer_norm_backward", InFloat},
 };
+
+std::map<std::string, Meaning>::const_iterator MeaningOf(const c10::OperatorHandle& operation) {
+  const c10::OperatorName& name = operation.operator_name();
+  const auto of_overload = kMeanings.find(name.name + "." + name.overload_name);
+  return of_overload != kMeanings.end() ? of_overload : kMeanings.find(name.name);
+}
 
 class Wrapped final : public c10::OperatorKernel {
  public:
@@ -309,7 +334,7 @@ class Wrapped final : public c10::OperatorKernel {
   static Values Compute(const c10::OperatorHandle& operation, const Values& arguments) {
     const at::AutoDispatchBelowADInplaceOrView below;
     torch::jit::Stack stack = arguments;
-    const auto meaning = kMeanings.find(operation.schema().name());
+    const auto meaning = MeaningOf(operation);
     if (meaning != kMeanings.end()) {
       meaning->second(operation, &stack);
     } else {
@@ -342,7 +367,7 @@ class Wrapped final : public c10::OperatorKernel {
                torch::jit::Stack* stack) {
     const auto& schema = operation.schema();
     const std::string& name = schema.name();
-    TORCH_CHECK(kMeanings.contains(name) ||
+    TORCH_CHECK(MeaningOf(operation) != kMeanings.end() ||
                     operation.hasComputedKernelForDispatchKey(c10::DispatchKey::CPU),
                 "stand-in: ", name, " has no kernel of the CPU");
     Values host = HostArguments(operation, arguments);
