@@ -83,6 +83,7 @@ WHOLE = {
     "diff": ["runs/toy", "runs/toy"],
     "tokenize": ["mine/a.txt", "--tokenizer=words", "--no-separator", "--out=new.bin"],
     "generate": ["runs/toy/model"],
+    "report": ["runs/toy", "--out=new.html"],
     "evaluate": ["runs/table", "--data=rows.csv"],
     "predict": ["runs/table", "--data=rows.csv", "--out=new.out"],
 }
@@ -150,6 +151,13 @@ TRAINER_ROWS = {
         (["runs/toy", "--data=rows.csv"], "random numbers"),
         (["runs/table", "--data=gone.csv"], "gone.csv"),
         (["runs/table", "--data=mine/deep/b.txt"], "has no column"),
+    ],
+    "report": [
+        (["gone"], "NO RUN FOLDER"),
+        (["mine"], "NO RUN FOLDER"),
+        (["runs/toy", "mine", "--out=new.html"], "NO RUN FOLDER"),
+        (["runs/toy", "--out=mine/a.txt"], "NOT REPLACED"),
+        (["runs/toy", "--out=gone/new.html"], "No such file"),
     ],
     "predict": [
         (["gone", "--data=rows.csv", "--out=new.out"], "NO CHECKPOINTS"),
