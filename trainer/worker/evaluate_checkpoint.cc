@@ -2,11 +2,9 @@
 
 #include <memory>
 
-#include <ddprun/mesh.h>
 #include "trainer/job/job.h"
 #include "trainer/job/open_data.h"
-#include "trainer/loop/evaluate.h"
-#include "trainer/strategies/single.h"
+#include "trainer/worker/evaluate_alone.h"
 #include "trainer/worker/saved_job.h"
 
 namespace ddprun::trainer {
@@ -14,16 +12,14 @@ namespace ddprun::trainer {
 CheckpointEvaluation EvaluateCheckpoint(const Checkpoint& checkpoint,
                                         const std::vector<std::string>& files,
                                         const Environment& environment) {
-  Job job = OpenSavedJob(checkpoint, environment);
-  job.validation = OpenFurtherData(job, files);
+  const Job job = OpenSavedJob(checkpoint, environment);
+  const std::unique_ptr<Dataset> data = OpenFurtherData(job, files);
   const std::shared_ptr<Model> model = OpenSavedModel(checkpoint, job);
-  const Mesh alone;
-  const auto strategy = MakeSingle(model, /*optimizer=*/nullptr, alone);
   CheckpointEvaluation found;
-  found.report = Evaluate(
-      job, alone, *strategy, *model, [] {}, [](double) { return false; });
+  found.report = EvaluateAlone(
+      job, *data, *model, [] {}, [] { return false; });
   found.report.step = checkpoint.step();
-  found.notes = job.validation->Notes();
+  found.notes = data->Notes();
   return found;
 }
 

@@ -36,7 +36,9 @@ Job OpenSavedJob(const Checkpoint& checkpoint, const Environment& environment) {
   Job job;
   job.config_path = checkpoint.path();
   job.config = ConfigOf(checkpoint, environment);
-  job.config.data.validation_files.clear();  // the run's own files may be gone
+  // The run's own files may be gone.
+  job.config.data.validation_files.clear();
+  job.config.data.test_files.clear();
   const nlohmann::json run = ReadRunText(checkpoint.run());
   if (run.contains("data")) {
     job.model = OpenModel(job.config);

@@ -127,6 +127,56 @@ class Predict(training.TrainingTest):
                          [(row["file"], row["class"])
                           for row in map(json.loads, done.stdout.splitlines())])
 
+    def tests(self, run):
+        return [(line["step"], line["samples"], line["loss"]) for line in self.metrics(run)
+                if line.get("split") == "test"]
+
+    def test_files_are_evaluated_once_at_the_end_with_the_best_weights(self):
+        draw = random.Random(4)
+        for name, rows in (("train", 60), ("dev", 21), ("test", 23)):
+            self.write(name + ".csv", "a,color,kind\n" + "".join(
+                f"{draw.randrange(9)},{draw.choice(('red', 'blue'))},{draw.choice(('hi', 'lo'))}\n"
+                for _ in range(rows)))
+        # The rate grows until the loss does, too.
+        config = self.config("best", validation_files=["dev.csv"], test_files=["test.csv"])
+        config.update(
+            scheduler={"warmup_steps": 1000}, optimizer={"type": "sgd", "learning_rate": 300},
+            evaluation={"eval_steps": 3},
+            checkpoint={"save_best": "loss", "load_best_model_at_end": True, "save_steps": 30})
+        job = self.train(config, 2)
+        losses = {line["step"]: line["loss"] for line in self.metrics("best")
+                  if line.get("split") == "validation"}
+        best = min(losses, key=losses.get)
+        self.assertLess(best, 30)
+        ((step, samples, loss),) = self.tests("best")
+        self.assertEqual((best, 23), (step, samples))
+        self.assertIn(f"test loss {loss:.4f}", job.out)
+        found = json.loads(self.run_trainer(
+            "evaluate", f"runs/best/checkpoints/step-{best}", "--data", "test.csv",
+            "--json").stdout)
+        self.assertAlmostEqual(found["loss"], loss, places=6)
+        self.assertEqual(0, self.run_trainer("report", "runs/best").returncode)
+        with open(self.path("runs/best/report.html")) as file:
+            self.assertIn(f"{loss:.5g} at step {best}", file.read())
+
+        # A run that is resumed makes up for a test that is missing, and for no other.
+        config["run"]["resume"] = "auto"
+        self.train(config, 2)
+        self.assertEqual([(step, samples, loss)], self.tests("best"))
+        with open(self.path("runs/best/metrics.jsonl")) as file:
+            lines = [line for line in file if '"split":"test"' not in line]
+        with open(self.path("runs/best/metrics.jsonl"), "w") as file:
+            file.writelines(lines)
+        self.train(config, 2)
+        self.assertEqual([(step, samples, loss)], self.tests("best"))
+
+        self.write("test.csv", "a,color,kind\n1,red,mid\n")
+        config["run"] = {"name": "refused", "max_steps": 30}
+        refused = self.run_ddprun(self.write_config(config))
+        self.assertEqual(2, refused.returncode)
+        self.assertIn("UNKNOWN LABEL", refused.err)
+        self.assertFalse(os.path.exists(self.path("runs/refused")))
+
     def test_a_language_model_is_evaluated_and_does_not_predict(self):
         config = training.gpt_config(
             run={"name": "gpt", "max_steps": 4}, checkpoint={"save_steps": 4},
