@@ -127,6 +127,7 @@ class PredictPeer(training.TrainingTest):
             peer = transformers.pipeline("text-classification", top_k=None, device="cpu",
                                          model=self.path(f"runs/bert-{strategy}/model"))
             found = self.predict(f"bert-{strategy}", "new.jsonl")
+            self.assertEqual(found, self.predict(f"bert-{strategy}/model", "new.jsonl"))
             self.assertEqual(len(texts), len(found))
             largest = 0
             for (a, b), row in zip(texts, found):

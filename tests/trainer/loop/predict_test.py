@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import subprocess
 
 import data_formats_test
@@ -69,6 +70,30 @@ class Predict(training.TrainingTest):
         with open(self.path("new.out")) as file:
             self.assertEqual(1, len(file.readlines()))
 
+    def test_a_model_folder_predicts_as_its_run_does(self):
+        self.write("new.csv", "color,a,kind\n" + "".join(f"red,{i % 7},lo\n" for i in range(23)))
+        for command, *more in (("predict",), ("evaluate", "--json")):
+            run, model, apart = (
+                self.run_trainer(command, *path, "--data", "new.csv", *more)
+                for path in (["runs/one"], ["runs/one/model/"],
+                             [shutil.copytree(self.path("runs/one/model"), self.path(command)),
+                              "--config", "train.json"]))
+            for other in (model, apart):
+                self.assertEqual(0, other.returncode, other.stderr)
+                if command == "predict":
+                    self.assertEqual(run.stdout, other.stdout)
+                else:
+                    said, expected = json.loads(other.stdout), json.loads(run.stdout)
+                    for key in ("samples", "loss", "accuracy"):
+                        self.assertEqual(expected[key], said[key])
+            self.assertIn("the model in" if command == "predict" else '"model":',
+                          model.stderr + model.stdout)
+        for path, words in ((["predict"], "does not say what the rows of files are"),
+                            (["runs/one", "--config", "train.json"], "CONFIG BESIDE A RUN")):
+            refused = self.run_trainer("predict", *path, "--data", "new.csv")
+            self.assertEqual((2, ""), (refused.returncode, refused.stdout), refused.stderr)
+            self.assertIn(words, refused.stderr.replace("\n", " "))
+
     def test_refused_files_leave_no_output(self):
         for text, words in {
                 "a,color,size\n1,red,2\n": 'columns that the training data did not have: "size"',
@@ -123,6 +148,8 @@ class Predict(training.TrainingTest):
                     "data": {"format": "image_folder", "train_files": ["pictures"]}})
         done = self.run_trainer("predict", "runs/images", "--data", "new")
         self.assertEqual(0, done.returncode, done.stderr)
+        of_folder = self.run_trainer("predict", "runs/images/model", "--data", "new")
+        self.assertEqual(done.stdout, of_folder.stdout, of_folder.stderr)
         self.assertEqual([(f"new/{i:02}.png", name) for i, name in enumerate(names * 8)],
                          [(row["file"], row["class"])
                           for row in map(json.loads, done.stdout.splitlines())])
@@ -187,6 +214,9 @@ class Predict(training.TrainingTest):
         files = config["data"]["train_files"]
         files = files if isinstance(files, list) else [files]
         done = self.run_trainer("evaluate", "runs/gpt", "--json", "--data", *files)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertAlmostEqual(expected["loss"], json.loads(done.stdout)["loss"], places=5)
+        done = self.run_trainer("evaluate", "runs/gpt/model", "--json", "--data", *files)
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertAlmostEqual(expected["loss"], json.loads(done.stdout)["loss"], places=5)
         refused = self.run_trainer("predict", "runs/gpt", "--data", *files)
