@@ -154,7 +154,7 @@ class Predict(training.TrainingTest):
                          [(row["file"], row["class"])
                           for row in map(json.loads, done.stdout.splitlines())])
 
-    def tests(self, run):
+    def tested(self, run):
         return [(line["step"], line["samples"], line["loss"]) for line in self.metrics(run)
                 if line.get("split") == "test"]
 
@@ -175,7 +175,7 @@ class Predict(training.TrainingTest):
                   if line.get("split") == "validation"}
         best = min(losses, key=losses.get)
         self.assertLess(best, 30)
-        ((step, samples, loss),) = self.tests("best")
+        ((step, samples, loss),) = self.tested("best")
         self.assertEqual((best, 23), (step, samples))
         self.assertIn(f"test loss {loss:.4f}", job.out)
         found = json.loads(self.run_trainer(
@@ -189,13 +189,13 @@ class Predict(training.TrainingTest):
         # A run that is resumed makes up for a test that is missing, and for no other.
         config["run"]["resume"] = "auto"
         self.train(config, 2)
-        self.assertEqual([(step, samples, loss)], self.tests("best"))
+        self.assertEqual([(step, samples, loss)], self.tested("best"))
         with open(self.path("runs/best/metrics.jsonl")) as file:
             lines = [line for line in file if '"split":"test"' not in line]
         with open(self.path("runs/best/metrics.jsonl"), "w") as file:
             file.writelines(lines)
         self.train(config, 2)
-        self.assertEqual([(step, samples, loss)], self.tests("best"))
+        self.assertEqual([(step, samples, loss)], self.tested("best"))
 
         self.write("test.csv", "a,color,kind\n1,red,mid\n")
         config["run"] = {"name": "refused", "max_steps": 30}
