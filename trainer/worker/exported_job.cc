@@ -99,7 +99,14 @@ SavedJob OpenExportedJob(const std::string& folder,
   std::string& tokenizer = job.config.data.tokenizer;
   if (!tokenizer.empty() && !fs::exists(tokenizer) && HasTokenizer(folder)) tokenizer = folder;
   job.model = OpenModel(job.config);
-  job.train = OpenDescribedData(job.config, Describe(folder, job.config.data));
+  try {
+    job.train = OpenDescribedData(job.config, Describe(folder, job.config.data));
+  } catch (const json::exception& wrong) {
+    throw NotSaid(folder,
+                  "data.json or preprocessor_config.json is not as ddprun wrote it: " +
+                      std::string(wrong.what()) + ".",
+                  "Name the run or one of its checkpoints, or export the folder again.");
+  }
   FitModelToData(job.train->shape(), job.config, job.model);
   saved.load = [folder](const Job& of_model) {
     std::shared_ptr<Model> model = EmptyModel(of_model);

@@ -151,6 +151,12 @@ TRAINER_ROWS = {
         (["runs/toy", "--data=rows.csv"], "random numbers"),
         (["runs/table", "--data=gone.csv"], "gone.csv"),
         (["runs/table", "--data=mine/deep/b.txt"], "has no column"),
+        (["runs/table", "--data=rows.csv", "--config=table.json"], "CONFIG BESIDE A RUN"),
+        (["runs/table/model", "--data=gone.csv"], "gone.csv"),
+        (["runs/toy/model", "--data=rows.csv"], "random numbers"),
+        (["out", "--data=rows.csv"], "THE FOLDER DOES NOT SAY ENOUGH"),
+        (["out", "--data=rows.csv", "--config=table.json"], "no data.json"),
+        (["wrong", "--data=rows.csv", "--config=table.json"], "not as ddprun wrote it"),
     ],
     "report": [
         (["gone"], "NO RUN FOLDER"),
@@ -271,6 +277,8 @@ class RefusalTest(training.TrainingTest):
         cls.write("changed/config.json", "{}")
         cls.write("extended/notes.txt", "mine")
         shutil.copytree(cls.inside("out"), cls.inside("copy"), copy_function=shutil.copyfile)
+        shutil.copytree(cls.inside("runs/table/model"), cls.inside("wrong"))
+        cls.write("wrong/data.json", "{}")
         cls.run_made(TRAINER, "tokenize", "mine/a.txt", "--tokenizer=words", "--no-separator",
                      "--out=old.bin")
         shutil.copytree(cls.inside("runs/toy/checkpoints/step-5"), cls.inside("damaged"))
