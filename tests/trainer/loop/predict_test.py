@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import signal
 import subprocess
 
 import data_formats_test
@@ -203,6 +204,33 @@ class Predict(training.TrainingTest):
         self.assertEqual(2, refused.returncode)
         self.assertIn("UNKNOWN LABEL", refused.err)
         self.assertFalse(os.path.exists(self.path("runs/refused")))
+
+    def test_a_run_that_is_stopped_in_its_test_makes_up_for_it(self):
+        with open(os.path.join(training.GOLDEN, "text.txt")) as file:
+            text = file.read()
+        self.write("long.txt", text * (20_000_000 // len(text)))
+        config = training.gpt_config(run={"name": "gpt", "max_steps": 4, "resume": "auto"},
+                                     checkpoint={"save_steps": 4})
+        config["data"]["test_files"] = ["long.txt"]
+        with open(self.path("out"), "w") as out:
+            job = self.start("--nproc_per_node=2", self.write_config(config), stdout=out,
+                             stderr=out)
+
+        def said():
+            with open(self.path("out")) as file:
+                return file.read()
+
+        harness.wait_until(lambda: "weights: " in said() or job.poll() is not None, said)
+        job.send_signal(signal.SIGTERM)
+        job.wait(timeout=harness.DEADLINE_S)
+        self.assertIn("the test (data.test_files) was given up", said())
+        self.assertEqual([], self.tested("gpt"))
+        self.assertEqual("finished", self.metrics("gpt")[-1]["reason"])
+        self.assertTrue(os.path.exists(self.path("runs/gpt/model/model.safetensors")))
+        self.write("long.txt", text)
+        self.train(config, 2)
+        ((step, samples, _),) = self.tested("gpt")
+        self.assertEqual((4, True), (step, samples > 0))
 
     def test_a_language_model_is_evaluated_and_does_not_predict(self):
         config = training.gpt_config(
