@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(ddprun::fuzz::Input(data, size).Rest());
   Read(text);
   char end[16];
-  std::snprintf(end, sizeof end, "end %08x\n", ddprun::trainer::Crc32c(text));
+  std::snprintf(end, sizeof end, "end %08x\n", ddprun::Crc32c(text));
   Read(text + end);
   return 0;
 }

@@ -6,6 +6,7 @@
 
 #include "base/env.h"
 #include "trainer/checkpoint/checkpoint.h"
+#include "trainer/worker/saved_job.h"
 
 namespace CLI {
 class App;
@@ -42,5 +43,16 @@ std::string CheckpointsOf(const std::string& path);
 // Opens the newest undamaged checkpoint of a run folder or a folder of checkpoints, or the
 // checkpoint `path`. Damaged checkpoints that it passes over go to stderr. Throws Failure.
 Checkpoint OpenNamed(const std::string& path);
+
+// Adds the argument `path` and the option --config of a command that uses a model.
+struct ModelFlags {
+  std::string path;
+  std::string config;
+};
+void AddModelFlags(CLI::App& command, ModelFlags& flags);
+// Opens the job of OpenNamed(), or of a model folder. Throws Failure.
+SavedJob OpenForUse(const ModelFlags& flags, const Environment& environment);
+// Returns "step 200 of runs/iris/checkpoints/step-200", or "the model in FOLDER".
+std::string NameOf(const SavedJob& saved);
 
 }  // namespace ddprun::trainer

@@ -92,6 +92,15 @@ void AddGenerateCommand(CLI::App& app, Command& chosen) {
   command->add_option("--seed", sampling.seed, "Of the draws")->capture_default_str();
   command->add_option("--tokenizer", flags->tokenizer,
                       "Folder of the tokenizer (default: the model's; bytes where it has none)");
+  command
+      ->add_option("--stop", flags->text.stop_words,
+                   "A word before which the text ends; may be given several times")
+      ->allow_extra_args(false)
+      ->check(CLI::Validator(
+          [](const std::string& word) {
+            return word.empty() ? "A word to stop at has at least one character." : "";
+          },
+          "TEXT"));
   command->add_flag("--ignore-eos", flags->ignore_eos,
                     "Write on after a token that ends the text (eos_token_id)");
   command->callback([&chosen, flags, command] {

@@ -13,14 +13,14 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/text.h"
-#include "trainer/worker/predict_checkpoint.h"
+#include "trainer/worker/predict_saved.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
 struct PredictFlags {
-  std::string path;
+  ModelFlags model;
   std::vector<std::string> files;
   std::string out;
   std::string format = "jsonl";
@@ -38,7 +38,7 @@ void RefuseExisting(const PredictFlags& flags) {
 }
 
 int Predict(const PredictFlags& flags, const Environment& environment) {
-  const Checkpoint checkpoint = OpenNamed(flags.path);
+  const SavedJob saved = OpenForUse(flags.model, environment);
   std::optional<AtomicFile> file;
   if (!flags.out.empty()) {
     RefuseExisting(flags);
@@ -46,14 +46,13 @@ int Predict(const PredictFlags& flags, const Environment& environment) {
   }
   const PredictionFormat format =
       flags.format == "csv" ? PredictionFormat::kCsv : PredictionFormat::kJsonLines;
-  const int64_t rows = PredictCheckpoint(
-      checkpoint, flags.files, format, environment, [&file](const std::string& text) {
-        if (file) return ThrowIfError(file->Write(text));
-        ThrowIfError(WriteAll(STDOUT_FILENO, text, "standard output"));
-      });
+  const int64_t rows = PredictSaved(saved, flags.files, format, [&file](const std::string& text) {
+    if (file) return ThrowIfError(file->Write(text));
+    ThrowIfError(WriteAll(STDOUT_FILENO, text, "standard output"));
+  });
   if (file) ThrowIfError(file->Finish());
-  std::fprintf(stderr, "%s with step %lld of %s\n", CountText(rows, "prediction").c_str(),
-               static_cast<long long>(checkpoint.step()), checkpoint.path().c_str());
+  std::fprintf(stderr, "%s with %s\n", CountText(rows, "prediction").c_str(),
+               NameOf(saved).c_str());
   return 0;
 }
 
@@ -63,13 +62,10 @@ void AddPredictCommand(CLI::App& app, Command& chosen) {
   const auto flags = std::make_shared<PredictFlags>();
   CLI::App* command =
       app.add_subcommand("predict", "Write what a run's model predicts for rows without labels");
-  command
-      ->add_option("path", flags->path,
-                   "A run folder, its folder of checkpoints, or one of them (default: the newest)")
-      ->required();
+  AddModelFlags(*command, flags->model);
   command
       ->add_option("--data", flags->files,
-                   "Files or patterns in the format of the run's training data; labels may be "
+                   "Files or patterns in the format of the training data; labels may be "
                    "absent")
       ->required();
   command->add_option("--out", flags->out,

@@ -28,9 +28,9 @@ struct PluginModelOptions {
 // What a plugin opens its data set from.
 struct PluginDataOptions {
   std::string json = "{}";  // the object data.options of the config, as JSON text
-  // The files of data.train_files or data.validation_files: absolute paths, globs expanded.
+  // The files of data.train_files, or others: absolute paths, globs expanded.
   std::vector<std::string> files = {};
-  bool validation = false;  // true: open the data of data.validation_files
+  bool validation = false;  // true: they are validation files, test files or those of `evaluate`
   uint64_t seed = 0;        // data.data_seed
 };
 

@@ -32,6 +32,7 @@ struct DataConfig {
   // Globs, absolute after ReadConfig().
   std::vector<std::string> train_files;
   std::vector<std::string> validation_files;
+  std::vector<std::string> test_files;
   double validation_fraction = 0.0;  // of the training samples, if there are no files for it
   int64_t max_seq_length = 128;      // tokens
   bool shuffle = true;

@@ -38,9 +38,10 @@ constexpr WithoutKey kWithoutKey[] = {
      "run,\n"
      "and are written in the background. checkpoint.save_steps says how often."},
     {"do_train do_eval do_predict eval_only evaluate_only test_only predict evaluate inference "
-     "test_file test_files test_data test_steps eval_on_start num_sanity_val_steps generate",
+     "test_steps eval_on_start num_sanity_val_steps generate",
      "A run with validation data is evaluated at its end and after every evaluation.eval_steps "
-     "steps.\n"
+     "steps,\n"
+     "and on data.test_files at its end alone.\n"
      "A trained run is used by ddp-trainer evaluate RUN --data FILES, predict and generate."},
     {"fast_dev_run overfit_batches limit_train_batches limit_val_batches limit_test_batches "
      "eval_iters max_train_samples max_eval_samples max_predict_samples val_max_steps",

@@ -84,6 +84,13 @@ std::vector<Key> FileDataKeys() {
                    {"valid-sets", "Marian"},
                    {"val_files val_data val_dir", "PyTorch examples"},
                    {"input_val_bin", "llm.c"}}},
+      {.DDPRUN_KEY(data, test_files),
+       .meaning = "Globs of the test files, on which the model is evaluated once, at the end of "
+                  "the run. Relative to the config file's folder.",
+       .only_for = {"data.format", kFiles},
+       .input_path = true,
+       .aliases = {{"test_file test_dataset", "Hugging Face"},
+                   {"test_data test_dir", "PyTorch examples"}}},
       {.DDPRUN_KEY(data, validation_fraction),
        .meaning = "Share of the training samples that is kept for validation: the end of text "
                   "and token files, in other formats samples at equal distances. For configs "

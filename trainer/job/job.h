@@ -24,14 +24,14 @@ struct Job {
   BatchSize largest_batch;             // LargestBatch(job)
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> validation;   // nullptr if there is none
+  std::unique_ptr<Dataset> test;         // data.test_files; nullptr if there are none
   std::vector<std::string> data_notes;   // what was left out of the training data; lines
   std::vector<std::string> model_notes;  // what the model will not do; lines
   // Files to save beside the weights: their texts, by name. They say how data became inputs.
   std::map<std::string, std::string> model_files;
   // The length of each training sample, if batches have similar lengths (data.length_grouped).
   std::vector<int64_t> train_lengths;
-  // Data sets that `train` and `validation` are parts of.
-  std::vector<std::unique_ptr<Dataset>> wholes;
+  std::vector<std::unique_ptr<Dataset>> wholes;  // `train` and `validation` are parts of them
 };
 
 }  // namespace ddprun::trainer

@@ -219,14 +219,14 @@ class DescribedData final : public Dataset {
   const DataShape shape_;
 };
 
-void CheckSameShape(const std::string& files, const DataShape& train, const DataShape& validation) {
-  if (train.input == validation.input) return;
-  throw WrongDataFile(files,
-                      "A sample of the validation data has " + FormatList(validation.input, " x ") +
-                          " values, one of the training data " + FormatList(train.input, " x ") +
-                          ".",
-                      "Take validation data made as the training data was; data.image_size brings "
-                      "the images of folders to one size.");
+void CheckSameShape(const std::string& files, const DataShape& train, const DataShape& further) {
+  if (train.input == further.input) return;
+  throw WrongDataFile(
+      files,
+      "A sample of these files has " + FormatList(further.input, " x ") +
+          " values, one of the training data " + FormatList(train.input, " x ") + ".",
+      "Take data made as the training data was; data.image_size brings the images of folders to "
+      "one size.");
 }
 
 // Sets samples aside at equal distances, because files are often sorted by class.
@@ -302,6 +302,14 @@ void OpenData(Job& job, const Attempt& attempt) {
     for (const std::string& note : job.validation->Notes()) {
       job.data_notes.push_back("validation data: " + note);
     }
+  }
+  if (!data.test_files.empty()) {
+    attempt([&] {
+      job.test = OpenFurtherData(job, data.test_files);
+      for (const std::string& note : job.test->Notes()) {
+        job.data_notes.push_back("test data: " + note);
+      }
+    });
   }
   if (data.length_grouped) job.train_lengths = job.train->Lengths();
 }

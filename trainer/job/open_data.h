@@ -15,7 +15,7 @@ namespace ddprun::trainer {
 // Opens one part of a job and returns whether it succeeded. OpenJob()'s lets a Failure pass.
 using Attempt = std::function<bool(const std::function<void()>& part)>;
 
-// Fills job.train, job.validation and the members that belong to them.
+// Fills job.train, job.validation, job.test and the members that belong to them.
 void OpenData(Job& job, const Attempt& attempt);
 
 // Opens files of the format of the training data, with the encoding and the classes of the training

@@ -68,7 +68,8 @@ class EvaluationMeetings {
   int64_t next_ = 1;
 };
 
-void AddShare(const Job& job,
+void AddShare(const Dataset& data,
+              const Job& job,
               const LogicalRank& rank,
               const BatchMover& mover,
               bool counts,
@@ -76,14 +77,14 @@ void AddShare(const Job& job,
               Model& model,
               const std::function<void()>& before_batch,
               MetricSums& sums) {
-  const DistributedSampler sampler({.dataset_size = job.validation->size(),
+  const DistributedSampler sampler({.dataset_size = data.size(),
                                     .num_replicas = rank.count,
                                     .rank = rank.index,
                                     .shuffle = false});
   // There is no padding, because a sample counted twice would falsify the mean. So ranks may differ
   // by a batch: they meet only in the sum at the end, or repeat a batch without counting it.
   const LoaderOptions options = ValidationLoaderOptions(job.config);
-  Loader loader(*job.validation, sampler.IndicesWithoutPadding(), options);
+  Loader loader(data, sampler.IndicesWithoutPadding(), options);
   Batch batch;
   const auto evaluate = [&](bool counted) {
     before_batch();
@@ -98,19 +99,20 @@ void AddShare(const Job& job,
   }
   if (!strategy.evaluates_together()) return;
   // The first rank has the most samples.
-  const int64_t most = (job.validation->size() + rank.count - 1) / rank.count;
-  if (done == 0) batch = mover.Move(*Loader(*job.validation, {0}, options).Next());
+  const int64_t most = (data.size() + rank.count - 1) / rank.count;
+  if (done == 0) batch = mover.Move(*Loader(data, {0}, options).Next());
   for (; done < CountBatches(most, options); ++done) evaluate(/*counted=*/false);
 }
 
 }  // namespace
 
-EvalReport Evaluate(const Job& job,
-                    const Mesh& mesh,
-                    Strategy& strategy,
-                    Model& model,
-                    const std::function<void()>& before_batch,
-                    const std::function<bool(double rest)>& stops) {
+EvalReport EvaluateOn(const Dataset& data,
+                      const Job& job,
+                      const Mesh& mesh,
+                      Strategy& strategy,
+                      Model& model,
+                      const std::function<void()>& before_batch,
+                      const std::function<bool(double rest)>& stops) {
   const auto begin = std::chrono::steady_clock::now();
   const at::NoGradGuard no_grad;
   model.eval();
@@ -119,11 +121,11 @@ EvalReport Evaluate(const Job& job,
   MetricSums sums(MetricsOf(job.config.evaluation), model.own_metrics());
   const BatchMover mover(mesh.device);
   const LoaderOptions options = ValidationLoaderOptions(job.config);
-  const int64_t least = CountBatches(job.validation->size() / ranks.count, options);
-  EvaluationMeetings meetings(mesh.control.get(), least * (ranks.count / mesh.data.size),
-                              CountBatches(job.validation->size() / ranks.count + 1, options) *
-                                  static_cast<int64_t>(ranks.own.size()),
-                              stops);
+  const int64_t least = CountBatches(data.size() / ranks.count, options);
+  EvaluationMeetings meetings(
+      mesh.control.get(), least * (ranks.count / mesh.data.size),
+      CountBatches(data.size() / ranks.count + 1, options) * static_cast<int64_t>(ranks.own.size()),
+      stops);
   const auto before = [&] {
     before_batch();
     meetings.BeforeBatch();
@@ -132,8 +134,8 @@ EvalReport Evaluate(const Job& job,
   try {
     for (int64_t i = 0; i < ranks.own.size(); ++i) {
       if (i > 0) sums.NextRank();
-      AddShare(job, LogicalRankAt(ranks, i), mover, mesh.adds_to_sums(), strategy, model, before,
-               sums);
+      AddShare(data, job, LogicalRankAt(ranks, i), mover, mesh.adds_to_sums(), strategy, model,
+               before, sums);
     }
   } catch (const Failure& failed) {
     if (failed.error().code == Code::kRankLost) throw;

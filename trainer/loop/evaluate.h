@@ -18,18 +18,28 @@ struct EvaluationFailed {
   std::exception_ptr own;  // of this rank; nullptr: another rank failed
 };
 
-// A collective. Evaluates every sample of the job's validation data once, and returns a report
-// without step and epoch. Afterwards the model is in training mode. `before_batch` may throw.
+// A collective. Evaluates every sample of the data once, and returns a report without step and
+// epoch. Afterwards the model is in training mode. `before_batch` may throw.
 //
 // About once a second, ranks ask each other whether `stops` is true on one of them; `rest` is the
 // number of seconds that this rank still needs. If ranks compute one model together and one fails,
 // it throws Failure, because it can no longer meet the others.
-EvalReport Evaluate(const Job& job,
-                    const Mesh& mesh,
-                    Strategy& strategy,
-                    Model& model,
-                    const std::function<void()>& before_batch,
-                    const std::function<bool(double rest)>& stops);
+EvalReport EvaluateOn(const Dataset& data,
+                      const Job& job,
+                      const Mesh& mesh,
+                      Strategy& strategy,
+                      Model& model,
+                      const std::function<void()>& before_batch,
+                      const std::function<bool(double rest)>& stops);
+// Evaluates on the job's validation data.
+inline EvalReport Evaluate(const Job& job,
+                           const Mesh& mesh,
+                           Strategy& strategy,
+                           Model& model,
+                           const std::function<void()>& before_batch,
+                           const std::function<bool(double rest)>& stops) {
+  return EvaluateOn(*job.validation, job, mesh, strategy, model, before_batch, stops);
+}
 
 // Names all values of a report, for ranks that lack it.
 void VisitReport(StateVisitor& visitor, EvalReport& report);

@@ -72,6 +72,7 @@ std::vector<int64_t> GenerateTokens(LanguageModel& model,
     const int64_t token = Draw(scores.narrow(0, 0, vocabulary).cpu(), options, generator);
     if (std::ranges::find(options.stop_tokens, token) != options.stop_tokens.end()) break;
     tokens.push_back(token);
+    if (options.ends && options.ends(std::span(tokens).subspan(prompt.size()))) break;
   }
   tokens.erase(tokens.begin(), tokens.begin() + static_cast<int64_t>(prompt.size()));
   return tokens;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -16,6 +17,8 @@ struct SamplingOptions {
   uint64_t seed = 42;
   std::vector<int64_t> stop_tokens = {};  // each ends the text and is not part of it
   int64_t vocab_size = 0;                 // draw among the first vocab_size tokens; 0: all
+  // Returns whether the text ends after these new tokens. Empty: nothing but stop_tokens ends it.
+  std::function<bool(std::span<const int64_t> tokens)> ends = {};
 };
 
 // Returns up to `count` tokens that follow `prompt`, without the prompt. The model sees the last

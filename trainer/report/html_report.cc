@@ -101,6 +101,10 @@ class Page {
         add(i, "best " + best.metric,
             FiveDigits(best.value) + " at step " + std::to_string(best.step));
       }
+      for (const RunHistory::Best& test : run.test) {
+        add(i, "test " + test.metric,
+            FiveDigits(test.value) + " at step " + std::to_string(test.step));
+      }
       for (const auto& [name, value] : run.facts) add(i, name, value);
     }
     Cells heads = {""};

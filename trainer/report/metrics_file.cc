@@ -93,7 +93,8 @@ Result<WrittenSteps> CutLastLine(const std::string& path) {
   WrittenSteps written;
   std::istringstream lines(end);
   for (std::string line; std::getline(lines, line);) {
-    if (line.find(R"("split":"train")") != line.npos) written.train = StepOf(line);
+    if (line.find(R"("split":"train")") != line.npos) written = {StepOf(line), written.validation};
+    if (line.find(R"("split":"test")") != line.npos) written.test = StepOf(line);
     if (line.find(R"("split":"validation")") != line.npos) written.validation = StepOf(line);
   }
   return written;
@@ -162,8 +163,16 @@ void MetricsFile::OnStep(const StepReport& report, ReportTime now) {
 }
 
 void MetricsFile::OnEval(const EvalReport& report, ReportTime now) {
+  AppendEvaluation("validation", report, now);
+}
+
+void MetricsFile::OnTest(const EvalReport& report, ReportTime now) {
+  AppendEvaluation("test", report, now);
+}
+
+void MetricsFile::AppendEvaluation(const char* split, const EvalReport& report, ReportTime now) {
   Json object = {{"ts", now.unix_seconds},           {"step", report.step},
-                 {"epoch", Number(report.epoch)},    {"split", "validation"},
+                 {"epoch", Number(report.epoch)},    {"split", split},
                  {"loss", Number(report.loss)},      {"samples", report.samples},
                  {"seconds", Number(report.seconds)}};
   for (const auto& [name, value] : report.metrics) object[name] = Number(value);

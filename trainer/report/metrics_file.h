@@ -22,6 +22,7 @@ Status CutMetrics(const std::string& path, int64_t step, bool evaluation_due = f
 struct WrittenSteps {
   int64_t train = 0;
   int64_t validation = 0;
+  int64_t test = 0;  // after the last step; 0: the steps since then are not tested
 };
 // Prepares the file after its process was killed and another process replaces it: removes only an
 // unfinished last line. Reads only the end of the file.
@@ -41,12 +42,14 @@ class MetricsFile final : public Observer {
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStep(const StepReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
+  void OnTest(const EvalReport& report, ReportTime now) override;
   void OnCheckpoint(const CheckpointReport& report, ReportTime now) override;
   void OnDeviceMemory(const DeviceMemoryReport& report, ReportTime now) override;
   void OnBucketSizes(const BucketSizesReport& report, ReportTime now) override;
   void OnEnd(const RunEnd& end, ReportTime now) override;
 
  private:
+  void AppendEvaluation(const char* split, const EvalReport& report, ReportTime now);
   void Append(const std::string& line);
 
   const std::string path_;

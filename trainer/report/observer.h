@@ -109,6 +109,8 @@ class Observer {
   // Called after every step.
   virtual void OnStep(const StepReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnEval(const EvalReport& /*report*/, ReportTime /*now*/) {}
+  // Called at the end of a run with data.test_files. The step is that of the weights.
+  virtual void OnTest(const EvalReport& /*report*/, ReportTime /*now*/) {}
   // Called when the save of the state after this step begins. OnCheckpoint() gets its result.
   virtual void OnSave(int64_t /*step*/, ReportTime /*now*/) {}
   virtual void OnCheckpoint(const CheckpointReport& /*report*/, ReportTime /*now*/) {}

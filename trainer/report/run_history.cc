@@ -88,6 +88,7 @@ class LineReader {
     const std::string event = TextOf(line, "event");
     if (split == "train") AddStep(line);
     if (split == "validation") AddEvaluation(line);
+    if (split == "test") AddTest(line);
     if (event == "start") AddStart(line);
     if (event == "checkpoint") AddCheckpoint(line);
     if (event == "ledger") AddLedger(line);
@@ -147,15 +148,26 @@ class LineReader {
     }
   }
 
-  void AddEvaluation(const LineJson& line) {
+  // Returns the loss and the metrics of an evaluation.
+  static std::vector<RunHistory::Best> ResultsIn(const LineJson& line) {
     static const std::set<std::string> kNoMetrics = {"ts", "step", "epoch", "samples", "seconds"};
+    std::vector<RunHistory::Best> results;
     for (const auto& [name, ignored] : line.items()) {
       const auto value = NumberOf(line, name);
-      if (!value || kNoMetrics.contains(name)) continue;
-      PointsOf(run_.validation, name).push_back({static_cast<double>(StepIn(line)), *value});
-      AddBest({name, *value, StepIn(line)});
+      if (value && !kNoMetrics.contains(name)) results.push_back({name, *value, StepIn(line)});
+    }
+    return results;
+  }
+
+  void AddEvaluation(const LineJson& line) {
+    for (RunHistory::Best& found : ResultsIn(line)) {
+      PointsOf(run_.validation, found.metric)
+          .push_back({static_cast<double>(found.step), found.value});
+      AddBest(std::move(found));
     }
   }
+
+  void AddTest(const LineJson& line) { run_.test = ResultsIn(line); }
 
   void AddBest(RunHistory::Best found) {
     if (std::isnan(found.value)) return;

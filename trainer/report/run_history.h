@@ -40,6 +40,7 @@ struct RunHistory {
   std::vector<Curve> training;
   std::vector<Curve> validation;  // of each metric, and of the loss
   std::vector<Best> best;
+  std::vector<Best> test;  // the last test: its loss and metrics, and the step of the weights
   std::vector<Event> events;
   std::vector<std::pair<std::string, double>> seconds;  // of the last ledger, by use
   double goodput = 0;

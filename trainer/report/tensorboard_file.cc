@@ -140,10 +140,18 @@ void TensorboardFile::OnStep(const StepReport& report, ReportTime now) {
 }
 
 void TensorboardFile::OnEval(const EvalReport& report, ReportTime now) {
-  Scalars scalars = {{"validation/loss", report.loss}};
-  for (const auto& [name, value] : report.metrics) {
-    scalars.emplace_back("validation/" + name, value);
-  }
+  WriteEvaluation("validation/", report, now);
+}
+
+void TensorboardFile::OnTest(const EvalReport& report, ReportTime now) {
+  WriteEvaluation("test/", report, now);
+}
+
+void TensorboardFile::WriteEvaluation(const std::string& split,
+                                      const EvalReport& report,
+                                      ReportTime now) {
+  Scalars scalars = {{split + "loss", report.loss}};
+  for (const auto& [name, value] : report.metrics) scalars.emplace_back(split + name, value);
   Write(report.step, scalars, now);
 }
 

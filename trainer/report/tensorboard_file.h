@@ -26,8 +26,10 @@ class TensorboardFile final : public Observer {
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStep(const StepReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
+  void OnTest(const EvalReport& report, ReportTime now) override;
 
  private:
+  void WriteEvaluation(const std::string& split, const EvalReport& report, ReportTime now);
   using Scalars = std::vector<std::pair<std::string, double>>;  // tag, value
   void Write(int64_t step, const Scalars& scalars, ReportTime now);
   void Append(const std::string& event);

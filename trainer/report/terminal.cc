@@ -53,9 +53,9 @@ std::string FormatLogLine(const StepReport& step, const ProgressState& state) {
   return text;
 }
 
-std::string FormatEvalLine(const EvalReport& report, int64_t max_steps) {
+std::string FormatEvalLine(const EvalReport& report, int64_t max_steps, const char* split) {
   std::string text = StepText(report.step, max_steps);
-  text += "  validation loss " + LossText(report.loss);
+  text += "  " + std::string(split) + " loss " + LossText(report.loss);
   for (const auto& [name, value] : report.metrics) text += "  " + name + " " + LossText(value);
   text += "  (" + CountText(report.samples, "sample") + " in " + Duration(report.seconds) + ")";
   return text;
@@ -111,7 +111,11 @@ void Terminal::OnStep(const StepReport& report, ReportTime now) {
 }
 
 void Terminal::OnEval(const EvalReport& report, ReportTime /*now*/) {
-  OnNote(FormatEvalLine(report, last_.max_steps));
+  OnNote(FormatEvalLine(report, last_.max_steps, "validation"));
+}
+
+void Terminal::OnTest(const EvalReport& report, ReportTime /*now*/) {
+  OnNote(FormatEvalLine(report, std::max(report.step, last_.max_steps), "test"));
 }
 
 void Terminal::OnCheckpoint(const CheckpointReport& report, ReportTime /*now*/) {

@@ -16,7 +16,7 @@ namespace ddprun::trainer {
 std::string FormatLogLine(const StepReport& step, const ProgressState& state);
 
 // step  100/500  validation loss 2.3120  accuracy 0.8125  (512 samples in 0:03)
-std::string FormatEvalLine(const EvalReport& report, int64_t max_steps);
+std::string FormatEvalLine(const EvalReport& report, int64_t max_steps, const char* split);
 
 // bucket sizes: the fastest of 5 is bucket_cap_mb 5, first_bucket_mb 1: 4.10 ms against 5.00 ms
 // with the default; keep it: --set strategy.bucket_cap_mb=5 --set strategy.first_bucket_mb=1
@@ -43,6 +43,7 @@ class Terminal final : public Observer {
   void OnNote(std::string_view line) override;
   void OnStep(const StepReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
+  void OnTest(const EvalReport& report, ReportTime now) override;
   void OnCheckpoint(const CheckpointReport& report, ReportTime now) override;
   void OnDeviceMemory(const DeviceMemoryReport& report, ReportTime now) override;
   void OnBucketSizes(const BucketSizesReport& report, ReportTime now) override;

@@ -79,6 +79,10 @@ void TimeLedger::OnEval(const EvalReport& report, ReportTime /*now*/) {
   spent_.evaluation += report.seconds;
 }
 
+void TimeLedger::OnTest(const EvalReport& report, ReportTime now) {
+  OnEval(report, now);
+}
+
 void TimeLedger::OnCheckpoint(const CheckpointReport& report, ReportTime now) {
   // Subtracts the stall from useful time, because it was a part of the steps.
   spent_.saving += report.stall_seconds;

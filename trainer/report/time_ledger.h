@@ -25,6 +25,7 @@ class TimeLedger final : public Observer {
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStep(const StepReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
+  void OnTest(const EvalReport& report, ReportTime now) override;
   void OnSave(int64_t step, ReportTime now) override;
   void OnCheckpoint(const CheckpointReport& report, ReportTime now) override;
   void OnEnd(const RunEnd& end, ReportTime now) override;

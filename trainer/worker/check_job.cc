@@ -98,7 +98,8 @@ std::string MemoryFact(const Job& job, const RankInfo& rank) {
 
 // Checks the files that a config with errors names, because they do not depend on the errors.
 void JobChecker::CheckNamedFiles(const Config& config, CheckedJob& found) const {
-  for (const auto* files : {&config.data.train_files, &config.data.validation_files}) {
+  for (const auto* files :
+       {&config.data.train_files, &config.data.validation_files, &config.data.test_files}) {
     if (config.data.format == DataFormat::kImageFolder) break;
     Collect(found, [&] { ExpandFiles(*files); });
   }

@@ -33,6 +33,7 @@
 #include "trainer/worker/best_checkpoint.h"
 #include "trainer/worker/job_watch.h"
 #include "trainer/worker/sample_text.h"
+#include "trainer/worker/test_at_end.h"
 
 namespace ddprun::trainer {
 
@@ -107,50 +108,71 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
                        .page = "weights-not-saved"});
 }
 
-// Saves the weights, and notes what the run leaves behind.
-void Finish(const Job& job, const RunStart& start, Trainer& trainer, const Observers& observers) {
+// Saves the weights, which are those of `step`.
+void SaveWeights(const Job& job,
+                 const RunStart& start,
+                 int64_t step,
+                 Trainer& trainer,
+                 const Observers& observers) {
+  const std::string path = start.folder.path + "/model";
+  const ModelConfig& model = job.config.model;
+  // A single weights file has no other files beside it.
+  const bool folder_given = std::filesystem::is_directory(model.name_or_path);
+  std::string aside;
+  try {
+    aside = SavePretrained(trainer.model(), path,
+                           {.source = folder_given ? model.name_or_path : "",
+                            .tokenizer = job.config.data.tokenizer,
+                            .labels = job.train->shape().labels,
+                            .files = job.model_files});
+  } catch (const Failure& failure) {
+    Error cause = failure.error();
+    cause.where = path;
+    throw WeightsNotSaved(job, start, trainer, std::move(cause));
+  }
+  const std::string& score = job.config.checkpoint.save_best;
+  const char* const which = step == trainer.step() ? ", of the last step, " : ", of the best, ";
+  observers.Note("weights: " + path + "/model.safetensors" +
+                 (score.empty() ? "" : which + std::to_string(step)));
+  if (!score.empty()) observers.Note(BestText(score, start.place.folder));
+  if (!aside.empty()) {
+    observers.Note("the model folder of before has files that ddprun did not write: it is " +
+                   aside + " now");
+  }
+}
+
+std::string MetricsPath(const std::string& run) {
+  return run + "/metrics.jsonl";
+}
+
+// Saves the weights, tests them, and notes what the run leaves behind. `done`: an earlier start has
+// done the last step, and may have been killed before it did all of this.
+void Finish(const Job& job,
+            const RunStart& start,
+            const StopRequest& stop,
+            const std::shared_ptr<FlightRecorder>& recorder,
+            bool done,
+            Trainer& trainer,
+            const Observers& observers) {
   const RunFolder& folder = start.folder;
   const CheckpointConfig& checkpoint = job.config.checkpoint;
+  const bool saved = done && std::filesystem::exists(folder.path + "/model");
+  const bool tests = job.test != nullptr && (!done || OwesTest(job, MetricsPath(folder.path)));
+  if (saved && !tests) return;
   int64_t step = trainer.step();
   if (checkpoint.load_best_model_at_end) {
     step = LoadBest(start.place.folder, step, trainer.model(), observers);
   }
-  if (checkpoint.save_at_end) {
-    const std::string path = folder.path + "/model";
-    const ModelConfig& model = job.config.model;
-    // A single weights file has no other files beside it.
-    const bool folder_given = std::filesystem::is_directory(model.name_or_path);
-    std::string aside;
-    try {
-      aside = SavePretrained(trainer.model(), path,
-                             {.source = folder_given ? model.name_or_path : "",
-                              .tokenizer = job.config.data.tokenizer,
-                              .labels = job.train->shape().labels,
-                              .files = job.model_files});
-    } catch (const Failure& failure) {
-      Error cause = failure.error();
-      cause.where = path;
-      throw WeightsNotSaved(job, start, trainer, std::move(cause));
-    }
-    const std::string& score = checkpoint.save_best;
-    const char* const which = step == trainer.step() ? ", of the last step, " : ", of the best, ";
-    observers.Note("weights: " + path + "/model.safetensors" +
-                   (score.empty() ? "" : which + std::to_string(step)));
-    if (!score.empty()) observers.Note(BestText(score, start.place.folder));
-    if (!aside.empty()) {
-      observers.Note("the model folder of before has files that ddprun did not write: it is " +
-                     aside + " now");
-    }
+  if (checkpoint.save_at_end && !saved) SaveWeights(job, start, step, trainer, observers);
+  if (tests) {
+    TestAtEnd(job, step, trainer.plan().steps_per_epoch, stop, recorder, trainer.model(),
+              observers);
   }
   auto* language_model = dynamic_cast<LanguageModel*>(&trainer.model());
   if (job.config.evaluation.sample_length > 0 && language_model != nullptr) {
     observers.Note("sample:\n" + SampleText(*language_model, job.config));
   }
   observers.Note("run folder: " + folder.path);
-}
-
-std::string MetricsPath(const std::string& run) {
-  return run + "/metrics.jsonl";
 }
 
 // Returns the command that resumes the run, with as many processes as now, because otherwise a step
@@ -234,6 +256,7 @@ void AddFiles(const ReportConfig& config,
 void TrainToTheEnd(const Job& job,
                    const RunStart& start,
                    const StopRequest& stop,
+                   const std::shared_ptr<FlightRecorder>& recorder,
                    const std::string& resume_command,
                    Trainer& trainer,
                    const Observers& observers,
@@ -255,10 +278,7 @@ void TrainToTheEnd(const Job& job,
                                                          : "; it has no checkpoint to go on from"));
     }
     if (done) observers.Note("nothing to do: the run has done all of its steps");
-    // A run that was killed between its last step and here has no weights yet.
-    if (!trainer.stopped() && !(done && std::filesystem::exists(start.folder.path + "/model"))) {
-      Finish(job, start, trainer, observers);
-    }
+    if (!trainer.stopped()) Finish(job, start, stop, recorder, done, trainer, observers);
   } catch (...) {
     const RunEnd end{.reason = "failed", .step = trainer.step(), .message = CurrentError().what};
     if (start.begun && CanResume(resume_command, start))
@@ -276,6 +296,7 @@ void TrainToTheEnd(const Job& job,
 void ReplaceRankZero(const Job& job,
                      const RankInfo& rank,
                      const Environment& environment,
+                     const std::shared_ptr<FlightRecorder>& recorder,
                      const StopRequest& stop,
                      Trainer& trainer) {
   BuildAndTune(job, environment, trainer, /*joins=*/true);
@@ -293,7 +314,7 @@ void ReplaceRankZero(const Job& job,
   const std::string resume_command = ResumeCommand(job, environment, header, start.folder);
   AddResumeNote(start, environment, rank.local_rank, resume_command, observers);
   observers.Notify(&Observer::OnBegin, header);
-  TrainToTheEnd(job, start, stop, resume_command, trainer, observers,
+  TrainToTheEnd(job, start, stop, recorder, resume_command, trainer, observers,
                 [&] { trainer.ReportMissed(written, observers); });
 }
 
@@ -335,7 +356,7 @@ void TrainAsRankZero(const Job& job,
   try {
     // A run that resumes changes no file before it has accepted the checkpoint.
     if (start.folder.made && !start.checkpoint) begin();
-    TrainToTheEnd(job, start, stop, resume_command, trainer, observers, [&] {
+    TrainToTheEnd(job, start, stop, recorder, resume_command, trainer, observers, [&] {
       if (job.shape != nullptr) compute = BuildAndTune(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);
       for (const std::string& line : trainer.notes().stages) log.Info(line);

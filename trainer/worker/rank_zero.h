@@ -22,6 +22,7 @@ void TrainAsRankZero(const Job& job,
 void ReplaceRankZero(const Job& job,
                      const RankInfo& rank,
                      const Environment& environment,
+                     const std::shared_ptr<FlightRecorder>& recorder,
                      const StopRequest& stop,
                      Trainer& trainer);
 

@@ -99,7 +99,7 @@ int Train(const Job& job,
   trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
   try {
     if (rank.rank == 0 && joins) {
-      ReplaceRankZero(job, rank, environment, stop, trainer);
+      ReplaceRankZero(job, rank, environment, recorder, stop, trainer);
     } else if (rank.rank == 0) {
       TrainAsRankZero(job, rank, environment, recorder, stop, trainer);
     } else {

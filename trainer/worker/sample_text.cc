@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -47,13 +48,20 @@ std::vector<int64_t> TokensOf(const std::string& prompt, const Tokenizer& tokeni
   return {tokens.begin(), tokens.end()};
 }
 
-std::string TextOf(const std::vector<int64_t>& tokens, const Tokenizer* tokenizer) {
+std::string TextOf(std::span<const int64_t> tokens, const Tokenizer* tokenizer) {
   if (tokenizer != nullptr) {
     return tokenizer->Decode(std::vector<int32_t>(tokens.begin(), tokens.end()));
   }
   std::string text;
   for (const int64_t token : tokens) text.push_back(static_cast<char>(token));
   return text;
+}
+
+// Returns where the first of the words begins; npos: the text has none of them.
+size_t FindFirst(const std::string& text, const std::vector<std::string>& words) {
+  size_t first = text.npos;
+  for (const std::string& word : words) first = std::min(first, text.find(word));
+  return first;
 }
 
 std::vector<int64_t> StopTokens(const std::string& model_folder, const Tokenizer* tokenizer) {
@@ -113,12 +121,18 @@ WrittenText WriteText(LanguageModel& model, const TextOptions& options) {
   SamplingOptions sampling = options.sampling;
   sampling.vocab_size = tokenizer ? tokenizer->vocab_size() : kByteValues;
   if (options.stop_at_end) sampling.stop_tokens = StopTokens(options.model, tokenizer.get());
+  if (!options.stop_words.empty()) {
+    sampling.ends = [&](std::span<const int64_t> tokens) {
+      return FindFirst(TextOf(tokens, tokenizer.get()), options.stop_words) != std::string::npos;
+    };
+  }
   CheckVocabulary(model, options, sampling.vocab_size);
   const std::vector<int64_t> prompt =
       tokenizer ? TokensOf(options.prompt, *tokenizer) : BytesOf(options.prompt);
   const std::vector<int64_t> tokens =
       GenerateTokens(model, prompt, options.max_new_tokens, sampling);
-  return {.text = Presentable(TextOf(tokens, tokenizer.get())),
+  const std::string text = TextOf(tokens, tokenizer.get());
+  return {.text = Presentable(text.substr(0, FindFirst(text, options.stop_words))),
           .new_tokens = static_cast<int64_t>(tokens.size())};
 }
 

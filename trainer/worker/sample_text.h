@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trainer/config/config.h"
 #include "trainer/models/generate.h"
@@ -22,6 +23,8 @@ struct TextOptions {
   int64_t max_new_tokens = 0;  // the text ends earlier at a stop token
   SamplingOptions sampling;    // vocab_size and stop_tokens are set by WriteText
   bool stop_at_end = true;     // false: a stop token is a token like any other
+  // The text ends before the first of these words, which is not part of it. None is empty.
+  std::vector<std::string> stop_words = {};
 };
 
 // Returns `own`, or if the folder's generation_config.json has do_sample, what transformers'
@@ -31,7 +34,7 @@ SamplingOptions SamplingOf(const std::string& folder, SamplingOptions own);
 
 struct WrittenText {
   std::string text;        // the text after the prompt, safe to show on a terminal
-  int64_t new_tokens = 0;  // without the end of text
+  int64_t new_tokens = 0;  // without the end of text, but with a stop word
 };
 
 // Continues the prompt, with the tokens that the tokenizer puts around a text. If there is no

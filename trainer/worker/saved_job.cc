@@ -32,30 +32,37 @@ Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment) {
                                      {environment, here, here}));
 }
 
-Job OpenSavedJob(const Checkpoint& checkpoint, const Environment& environment) {
-  Job job;
-  job.config_path = checkpoint.path();
-  job.config = ConfigOf(checkpoint, environment);
-  job.config.data.validation_files.clear();  // the run's own files may be gone
-  const nlohmann::json run = ReadRunText(checkpoint.run());
+SavedJob OpenSavedJob(std::shared_ptr<const Checkpoint> checkpoint,
+                      const Environment& environment) {
+  SavedJob saved{.path = checkpoint->path(), .step = checkpoint->step()};
+  saved.load = [checkpoint](const Job& job) {
+    std::shared_ptr<Model> model = EmptyModel(job);
+    LoadModel(*checkpoint, *model);
+    return model;
+  };
+  Job& job = saved.job;
+  job.config_path = checkpoint->path();
+  job.config = ConfigOf(*checkpoint, environment);
+  // The run's own files may be gone.
+  job.config.data.validation_files.clear();
+  job.config.data.test_files.clear();
+  const nlohmann::json run = ReadRunText(checkpoint->run());
   if (run.contains("data")) {
     job.model = OpenModel(job.config);
     job.train = OpenDescribedData(job.config, run["data"]);
     FitModelToData(job.train->shape(), job.config, job.model);
-    return job;
+    return saved;
   }
   OpenParts(job, [](const auto& part) {
     part();
     return true;
   });
-  return job;
+  return saved;
 }
 
-std::shared_ptr<Model> OpenSavedModel(const Checkpoint& checkpoint, const Job& job) {
+std::shared_ptr<Model> EmptyModel(const Job& job) {
   const LossOptions loss{job.config.training.loss, job.config.training.label_smoothing};
-  auto model = MakeModel(job.model, loss, /*initialize=*/false);
-  LoadModel(checkpoint, *model);
-  return model;
+  return MakeModel(job.model, loss, /*initialize=*/false);
 }
 
 at::Tensor ReadModel(const Checkpoint& checkpoint, const std::string& name, int64_t dimensions) {

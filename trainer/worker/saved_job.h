@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,13 +19,22 @@ namespace ddprun::trainer {
 // Returns the config of the run that saved the checkpoint. Throws Failure if there is none.
 Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment);
 
-// Opens the config, the model and the description of the training data, without the weights. The
-// files of the training data are needed only if the checkpoint lacks the description. Throws
-// Failure.
-Job OpenSavedJob(const Checkpoint& checkpoint, const Environment& environment);
+// A job whose model is to be used on further files (OpenFurtherData()). Its training data has no
+// samples.
+struct SavedJob {
+  Job job = {};
+  std::string path = {};  // of the checkpoint, or of the folder of the model
+  int64_t step = 0;       // of the weights; 0: not known
+  // Returns the model with its weights. Throws Failure.
+  std::function<std::shared_ptr<Model>(const Job& job)> load = {};
+};
 
-// Makes the model of such a job, with the weights of the checkpoint.
-std::shared_ptr<Model> OpenSavedModel(const Checkpoint& checkpoint, const Job& job);
+// Opens the config, the model and the description of the training data. The files of the training
+// data are needed only if the checkpoint lacks the description. Throws Failure.
+SavedJob OpenSavedJob(std::shared_ptr<const Checkpoint> checkpoint, const Environment& environment);
+
+// Makes the model of the job, without its weights.
+std::shared_ptr<Model> EmptyModel(const Job& job);
 
 // Returns a tensor of the model. Ranks that train apart have saved a tensor each; they are equal,
 // except for buffers, so this returns rank 0's. `dimensions`: of the tensor of one rank.

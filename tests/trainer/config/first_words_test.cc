@@ -215,7 +215,7 @@ constexpr FirstWord kFirstWords[] = {
     {"model.input_size", "model.layer_sizes"},
     {"evaluation.patience", "evaluation.early_stopping_patience"},
     {"early_stopping", "evaluation.early_stopping_patience"},
-    {"evaluation.test_files", "ddp-trainer evaluate RUN"},
+    {"evaluation.test_files", "data.test_files"},
     {"training.ema_decay", "not there yet"},
     {"per-device-train-batch-size", "training.per_device_train_batch_size"},
 };

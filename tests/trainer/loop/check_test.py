@@ -24,9 +24,9 @@ class CheckTest(training.TrainingTest):
         )
 
     def test_the_program_says_which_commands_it_has(self):
-        job = subprocess.run([TRAINER, "evaluate", "runs/toy"], capture_output=True, text=True)
+        job = subprocess.run([TRAINER, "validate", "runs/toy"], capture_output=True, text=True)
         self.assertEqual(job.returncode, 2)
-        self.assertIn("there is no command evaluate", job.stderr)
+        self.assertIn("there is no command validate", job.stderr)
         self.assertRegex(job.stderr, r"The commands are:.* check .*generate")
 
     def test_an_override_may_stand_in_front_of_the_config(self):

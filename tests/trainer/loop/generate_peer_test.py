@@ -108,6 +108,25 @@ class Generate(unittest.TestCase):
             self.assertIn(f"{len(tokens)} tokens in", run.stderr)
         self.assertEqual(ended > 0, ends)
 
+    def test_a_stop_word_ends_the_text_where_the_peer_ends_it(self):
+        self.save(llama(), seed=6)
+        write_tokenizer(self.folder, template(["<|bos|>"]))
+        tokenizer = transformers.AutoTokenizer.from_pretrained(self.folder)
+        for prompt in ("Hello", "w0rld"):
+            whole = tokenizer.decode(self.peer(prompt)[1], skip_special_tokens=True)
+            word = whole[7:9]  # over two tokens
+            _, tokens, _ = self.peer(prompt, stop_strings=[word, "zzz"], tokenizer=tokenizer)
+            text = tokenizer.decode(tokens, skip_special_tokens=True)
+            self.assertLess(len(text), len(whole))
+            run = subprocess.run(
+                [PROGRAM, "generate", self.folder, "--prompt", prompt, "--temperature=0",
+                 f"--max-new-tokens={LENGTH}", "--stop", "zzz", "--stop", word],
+                capture_output=True, text=True, timeout=60)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            # The peer's text has the word.
+            self.assertEqual(run.stdout, prompt + text[:text.index(word)] + "\n")
+            self.assertIn(f"{len(tokens)} tokens in", run.stderr)
+
     def ending(self, prompt, at):
         """The token that the model as saved, with nothing to stop it, writes at a place."""
         _, tokens, _ = self.peer(prompt, eos_token_id=-1)

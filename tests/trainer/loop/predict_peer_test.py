@@ -45,6 +45,10 @@ class PredictPeer(training.TrainingTest):
             f"{a},{b},{color},{(a > 3) + (color == 'red')}" for a, b, color in rows])
         self.write_lines("new.csv", ["a,b,color"] + [f"{a + 0.5},{b},{color}"
                                                      for a, b, color in rows])
+        # No multiple of the ranks: each row counts once.
+        targets = [(i * 5) % 3 for i in range(len(rows) - 1)]
+        self.write_lines("test.csv", ["a,b,color,y"] + [
+            f"{a + 0.5},{b},{color},{y}" for (a, b, color), y in zip(rows, targets)])
         columns = []
         for column in (0, 1):
             known = torch.tensor([row[column] for row in rows if row[column] != ""],
@@ -63,7 +67,8 @@ class PredictPeer(training.TrainingTest):
                 self.train(self.config(
                     name, strategy, {"type": "mlp", "layer_sizes": [5, 8, 6, outputs]},
                     {"format": "csv", "train_files": ["train.csv"], "label_column": "y",
-                     "target_type": kind, "standardize": True, "on_missing": "mean"}), 2)
+                     "target_type": kind, "standardize": True, "on_missing": "mean",
+                     "test_files": ["test.csv"]}), 2)
                 state = safetensors.torch.load_file(
                     self.path(f"runs/{name}/model/model.safetensors"))
                 x = inputs
@@ -71,6 +76,18 @@ class PredictPeer(training.TrainingTest):
                     x = torch.nn.functional.linear(torch.relu(x) if i > 0 else x,
                                                    state[f"layers.{i}.weight"],
                                                    state[f"layers.{i}.bias"])
+                (test,) = [line for line in self.metrics(name) if line.get("split") == "test"]
+                self.assertEqual((len(targets), 12), (test["samples"], test["step"]))
+                expected = torch.tensor(targets)
+                outputs_of_test = x[:len(targets)]
+                if kind == "class":
+                    loss = torch.nn.functional.cross_entropy(outputs_of_test, expected)
+                    self.assertAlmostEqual(
+                        (outputs_of_test.argmax(1) == expected).double().mean().item(),
+                        test["accuracy"], places=9)
+                else:
+                    loss = torch.nn.functional.mse_loss(outputs_of_test[:, 0], expected.float())
+                self.assertLess(abs(loss.item() - test["loss"]), 1e-5 * max(1, loss.item()), name)
                 rows_found = self.predict(name, "new.csv")
                 if kind == "class":
                     x = torch.softmax(x, 1)
@@ -110,6 +127,7 @@ class PredictPeer(training.TrainingTest):
             peer = transformers.pipeline("text-classification", top_k=None, device="cpu",
                                          model=self.path(f"runs/bert-{strategy}/model"))
             found = self.predict(f"bert-{strategy}", "new.jsonl")
+            self.assertEqual(found, self.predict(f"bert-{strategy}/model", "new.jsonl"))
             self.assertEqual(len(texts), len(found))
             largest = 0
             for (a, b), row in zip(texts, found):

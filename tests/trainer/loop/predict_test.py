@@ -3,6 +3,8 @@
 import json
 import os
 import random
+import shutil
+import signal
 import subprocess
 
 import data_formats_test
@@ -69,6 +71,30 @@ class Predict(training.TrainingTest):
         with open(self.path("new.out")) as file:
             self.assertEqual(1, len(file.readlines()))
 
+    def test_a_model_folder_predicts_as_its_run_does(self):
+        self.write("new.csv", "color,a,kind\n" + "".join(f"red,{i % 7},lo\n" for i in range(23)))
+        for command, *more in (("predict",), ("evaluate", "--json")):
+            run, model, apart = (
+                self.run_trainer(command, *path, "--data", "new.csv", *more)
+                for path in (["runs/one"], ["runs/one/model/"],
+                             [shutil.copytree(self.path("runs/one/model"), self.path(command)),
+                              "--config", "train.json"]))
+            for other in (model, apart):
+                self.assertEqual(0, other.returncode, other.stderr)
+                if command == "predict":
+                    self.assertEqual(run.stdout, other.stdout)
+                else:
+                    said, expected = json.loads(other.stdout), json.loads(run.stdout)
+                    for key in ("samples", "loss", "accuracy"):
+                        self.assertEqual(expected[key], said[key])
+            self.assertIn("the model in" if command == "predict" else '"model":',
+                          model.stderr + model.stdout)
+        for path, words in ((["predict"], "does not say what the rows of files are"),
+                            (["runs/one", "--config", "train.json"], "CONFIG BESIDE A RUN")):
+            refused = self.run_trainer("predict", *path, "--data", "new.csv")
+            self.assertEqual((2, ""), (refused.returncode, refused.stdout), refused.stderr)
+            self.assertIn(words, refused.stderr.replace("\n", " "))
+
     def test_refused_files_leave_no_output(self):
         for text, words in {
                 "a,color,size\n1,red,2\n": 'columns that the training data did not have: "size"',
@@ -123,9 +149,88 @@ class Predict(training.TrainingTest):
                     "data": {"format": "image_folder", "train_files": ["pictures"]}})
         done = self.run_trainer("predict", "runs/images", "--data", "new")
         self.assertEqual(0, done.returncode, done.stderr)
+        of_folder = self.run_trainer("predict", "runs/images/model", "--data", "new")
+        self.assertEqual(done.stdout, of_folder.stdout, of_folder.stderr)
         self.assertEqual([(f"new/{i:02}.png", name) for i, name in enumerate(names * 8)],
                          [(row["file"], row["class"])
                           for row in map(json.loads, done.stdout.splitlines())])
+
+    def tested(self, run):
+        return [(line["step"], line["samples"], line["loss"]) for line in self.metrics(run)
+                if line.get("split") == "test"]
+
+    def test_files_are_evaluated_once_at_the_end_with_the_best_weights(self):
+        draw = random.Random(4)
+        for name, rows in (("train", 60), ("dev", 21), ("test", 23)):
+            self.write(name + ".csv", "a,color,kind\n" + "".join(
+                f"{draw.randrange(9)},{draw.choice(('red', 'blue'))},{draw.choice(('hi', 'lo'))}\n"
+                for _ in range(rows)))
+        # The rate grows until the loss does, too.
+        config = self.config("best", validation_files=["dev.csv"], test_files=["test.csv"])
+        config.update(
+            scheduler={"warmup_steps": 1000}, optimizer={"type": "sgd", "learning_rate": 300},
+            evaluation={"eval_steps": 3},
+            checkpoint={"save_best": "loss", "load_best_model_at_end": True, "save_steps": 30})
+        job = self.train(config, 2)
+        losses = {line["step"]: line["loss"] for line in self.metrics("best")
+                  if line.get("split") == "validation"}
+        best = min(losses, key=losses.get)
+        self.assertLess(best, 30)
+        ((step, samples, loss),) = self.tested("best")
+        self.assertEqual((best, 23), (step, samples))
+        self.assertIn(f"test loss {loss:.4f}", job.out)
+        found = json.loads(self.run_trainer(
+            "evaluate", f"runs/best/checkpoints/step-{best}", "--data", "test.csv",
+            "--json").stdout)
+        self.assertAlmostEqual(found["loss"], loss, places=6)
+        self.assertEqual(0, self.run_trainer("report", "runs/best").returncode)
+        with open(self.path("runs/best/report.html")) as file:
+            self.assertIn(f"{loss:.5g} at step {best}", file.read())
+
+        # A run that is resumed makes up for a test that is missing, and for no other.
+        config["run"]["resume"] = "auto"
+        self.train(config, 2)
+        self.assertEqual([(step, samples, loss)], self.tested("best"))
+        with open(self.path("runs/best/metrics.jsonl")) as file:
+            lines = [line for line in file if '"split":"test"' not in line]
+        with open(self.path("runs/best/metrics.jsonl"), "w") as file:
+            file.writelines(lines)
+        self.train(config, 2)
+        self.assertEqual([(step, samples, loss)], self.tested("best"))
+
+        self.write("test.csv", "a,color,kind\n1,red,mid\n")
+        config["run"] = {"name": "refused", "max_steps": 30}
+        refused = self.run_ddprun(self.write_config(config))
+        self.assertEqual(2, refused.returncode)
+        self.assertIn("UNKNOWN LABEL", refused.err)
+        self.assertFalse(os.path.exists(self.path("runs/refused")))
+
+    def test_a_run_that_is_stopped_in_its_test_makes_up_for_it(self):
+        with open(os.path.join(training.GOLDEN, "text.txt")) as file:
+            text = file.read()
+        self.write("long.txt", text * (20_000_000 // len(text)))
+        config = training.gpt_config(run={"name": "gpt", "max_steps": 4, "resume": "auto"},
+                                     checkpoint={"save_steps": 4})
+        config["data"]["test_files"] = ["long.txt"]
+        with open(self.path("out"), "w") as out:
+            job = self.start("--nproc_per_node=2", self.write_config(config), stdout=out,
+                             stderr=out)
+
+        def said():
+            with open(self.path("out")) as file:
+                return file.read()
+
+        harness.wait_until(lambda: "weights: " in said() or job.poll() is not None, said)
+        job.send_signal(signal.SIGTERM)
+        job.wait(timeout=harness.DEADLINE_S)
+        self.assertIn("the test (data.test_files) was given up", said())
+        self.assertEqual([], self.tested("gpt"))
+        self.assertEqual("finished", self.metrics("gpt")[-1]["reason"])
+        self.assertTrue(os.path.exists(self.path("runs/gpt/model/model.safetensors")))
+        self.write("long.txt", text)
+        self.train(config, 2)
+        ((step, samples, _),) = self.tested("gpt")
+        self.assertEqual((4, True), (step, samples > 0))
 
     def test_a_language_model_is_evaluated_and_does_not_predict(self):
         config = training.gpt_config(
@@ -137,6 +242,9 @@ class Predict(training.TrainingTest):
         files = config["data"]["train_files"]
         files = files if isinstance(files, list) else [files]
         done = self.run_trainer("evaluate", "runs/gpt", "--json", "--data", *files)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertAlmostEqual(expected["loss"], json.loads(done.stdout)["loss"], places=5)
+        done = self.run_trainer("evaluate", "runs/gpt/model", "--json", "--data", *files)
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertAlmostEqual(expected["loss"], json.loads(done.stdout)["loss"], places=5)
         refused = self.run_trainer("predict", "runs/gpt", "--data", *files)

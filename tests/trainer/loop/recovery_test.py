@@ -223,6 +223,32 @@ class Recovery(training.TrainingTest):
             self.assertEqual(checkpoints, ["latest", "step-12"], self.text(name + ".err")[-3000:])
             self.assert_same(name)
 
+    def test_just_after_an_early_stop(self):
+        # The loss hardly falls, so that the second evaluation ends the run, after 20 of 400 steps.
+        sections = {"checkpoint": {"save_steps": 0, "save_best": "loss"},
+                    "data": {"validation_fraction": 0.9}, "optimizer": {"learning_rate": 1e-12},
+                    "evaluation": {"eval_steps": 10, "early_stopping_patience": 1,
+                                   "early_stopping_threshold": 0.5},
+                    "training": {"per_device_train_batch_size": 1, "matmul_engine": "default",
+                                 "gradient_accumulation_steps": 2}}
+        self.whole(3, 400, **sections)
+        self.assertEqual(self.metrics("whole")[-1]["step"], 20)
+        for victim in range(3):
+            name = f"hit{victim}"
+            job = self.begin(config_of(name, 400, **sections), 3)
+            for step in (10, 20):  # in the evaluation or after it
+                self.wait_for_step(job, name, step)
+                try:
+                    os.kill(self.workers(name)[victim], signal.SIGKILL)
+                except ProcessLookupError:
+                    self.assertEqual(step, 20)  # the run has ended already
+                if step == 10:
+                    harness.wait_until(lambda: RECOVERED.search(self.text(name + ".out")),
+                                       lambda: self.text(name + ".err")[-3000:])
+            self.end(job, name)
+            self.assert_same(name)
+            self.assertEqual(self.metrics(name)[-1]["step"], 20)
+
     def test_of_several_at_once(self):
         self.whole(4, 400)
         job = self.begin(config_of("hit", 400), 4)

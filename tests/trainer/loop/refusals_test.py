@@ -83,6 +83,7 @@ WHOLE = {
     "diff": ["runs/toy", "runs/toy"],
     "tokenize": ["mine/a.txt", "--tokenizer=words", "--no-separator", "--out=new.bin"],
     "generate": ["runs/toy/model"],
+    "report": ["runs/toy", "--out=new.html"],
     "evaluate": ["runs/table", "--data=rows.csv"],
     "predict": ["runs/table", "--data=rows.csv", "--out=new.out"],
 }
@@ -150,6 +151,19 @@ TRAINER_ROWS = {
         (["runs/toy", "--data=rows.csv"], "random numbers"),
         (["runs/table", "--data=gone.csv"], "gone.csv"),
         (["runs/table", "--data=mine/deep/b.txt"], "has no column"),
+        (["runs/table", "--data=rows.csv", "--config=table.json"], "CONFIG BESIDE A RUN"),
+        (["runs/table/model", "--data=gone.csv"], "gone.csv"),
+        (["runs/toy/model", "--data=rows.csv"], "random numbers"),
+        (["out", "--data=rows.csv"], "THE FOLDER DOES NOT SAY ENOUGH"),
+        (["out", "--data=rows.csv", "--config=table.json"], "no data.json"),
+        (["wrong", "--data=rows.csv", "--config=table.json"], "not as ddprun wrote it"),
+    ],
+    "report": [
+        (["gone"], "NO RUN FOLDER"),
+        (["mine"], "NO RUN FOLDER"),
+        (["runs/toy", "mine", "--out=new.html"], "NO RUN FOLDER"),
+        (["runs/toy", "--out=mine/a.txt"], "NOT REPLACED"),
+        (["runs/toy", "--out=gone/new.html"], "No such file"),
     ],
     "predict": [
         (["gone", "--data=rows.csv", "--out=new.out"], "NO CHECKPOINTS"),
@@ -263,6 +277,8 @@ class RefusalTest(training.TrainingTest):
         cls.write("changed/config.json", "{}")
         cls.write("extended/notes.txt", "mine")
         shutil.copytree(cls.inside("out"), cls.inside("copy"), copy_function=shutil.copyfile)
+        shutil.copytree(cls.inside("runs/table/model"), cls.inside("wrong"))
+        cls.write("wrong/data.json", "{}")
         cls.run_made(TRAINER, "tokenize", "mine/a.txt", "--tokenizer=words", "--no-separator",
                      "--out=old.bin")
         shutil.copytree(cls.inside("runs/toy/checkpoints/step-5"), cls.inside("damaged"))

@@ -118,6 +118,17 @@ TEST_F(MetricsFileTest, AnEvaluationIsOfTheValidationSplit) {
             R"("seconds":0.5})");
 }
 
+TEST_F(MetricsFileTest, ATestIsOfTheStepsBeforeIt) {
+  file_->OnStep({.step = 10, .reported = true}, kNow);
+  EXPECT_EQ(CutLastLine(path_)->test, 0);
+  file_->OnTest({.step = 8, .epoch = 0.5, .loss = 2.5, .samples = 64, .seconds = 0.5}, kNow);
+  EXPECT_EQ(LastLine(), R"({"ts":1.5,"step":8,"epoch":0.5,"split":"test","loss":2.5,"samples":64,)"
+                        R"("seconds":0.5})");
+  EXPECT_EQ(CutLastLine(path_)->test, 8);
+  file_->OnStep({.step = 11, .reported = true}, kNow);
+  EXPECT_EQ(CutLastLine(path_)->test, 0);
+}
+
 TEST_F(MetricsFileTest, TheEndSaysWhy) {
   file_->OnEnd({.reason = "finished", .step = 20}, kNow);
   EXPECT_EQ(LastLine(), R"({"ts":1.5,"event":"end","step":20,"reason":"finished"})");

@@ -61,9 +61,10 @@ TEST(RankLog, UnknownPartsAreLeftOut) {
 }
 
 TEST(RankLog, AnEvaluationHasItsOwnLine) {
-  EXPECT_EQ(FormatEvalLine(
-                {.step = 100, .epoch = 0.5, .loss = 2.312, .samples = 512, .seconds = 3.2}, 500),
-            "step 100/500  validation loss 2.3120  (512 samples in 0:03)");
+  const EvalReport report = {
+      .step = 100, .epoch = 0.5, .loss = 2.312, .samples = 512, .seconds = 3.2};
+  EXPECT_EQ(FormatEvalLine(report, 500, "test"),
+            "step 100/500  test loss 2.3120  (512 samples in 0:03)");
 }
 
 }  // namespace

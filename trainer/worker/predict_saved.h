@@ -1,4 +1,4 @@
-// Predicts with the model of a checkpoint.
+// Predicts with a saved model.
 #pragma once
 
 #include <cstdint>
@@ -6,9 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "base/env.h"
-#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/worker/prediction_text.h"
+#include "trainer/worker/saved_job.h"
 
 namespace ddprun::trainer {
 
@@ -16,10 +15,9 @@ namespace ddprun::trainer {
 // returns their number. The files are of the format of the run's training data, but need no
 // targets. Predicts with the batches and the precision of the run's evaluation, on one process and
 // the CPU. Throws Failure, also after some calls, and if the model is a language model.
-int64_t PredictCheckpoint(const Checkpoint& checkpoint,
-                          const std::vector<std::string>& files,
-                          PredictionFormat format,
-                          const Environment& environment,
-                          const std::function<void(const std::string& text)>& write);
+int64_t PredictSaved(const SavedJob& saved,
+                     const std::vector<std::string>& files,
+                     PredictionFormat format,
+                     const std::function<void(const std::string& text)>& write);
 
 }  // namespace ddprun::trainer

@@ -1,16 +1,15 @@
-// Evaluates the model of a checkpoint on files that its run may not have seen.
+// Evaluates a saved model on files that its run may not have seen.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "base/env.h"
-#include "trainer/checkpoint/checkpoint.h"
 #include "trainer/report/observer.h"
+#include "trainer/worker/saved_job.h"
 
 namespace ddprun::trainer {
 
-struct CheckpointEvaluation {
+struct SavedEvaluation {
   EvalReport report;
   std::vector<std::string> notes;  // what was left out of the files; lines
 };
@@ -18,8 +17,6 @@ struct CheckpointEvaluation {
 // Evaluates each sample of the files once, as the run evaluates its validation data: with the
 // metrics, the batches and the precision of its config, on one process and the CPU. Values
 // and classes become numbers as in training. Throws Failure.
-CheckpointEvaluation EvaluateCheckpoint(const Checkpoint& checkpoint,
-                                        const std::vector<std::string>& files,
-                                        const Environment& environment);
+SavedEvaluation EvaluateSaved(const SavedJob& saved, const std::vector<std::string>& files);
 
 }  // namespace ddprun::trainer

@@ -1,4 +1,4 @@
-#include "trainer/worker/predict_checkpoint.h"
+#include "trainer/worker/predict_saved.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -10,28 +10,26 @@
 #include "trainer/data/loader.h"
 #include "trainer/job/open_data.h"
 #include "trainer/job/options_of.h"
-#include "trainer/worker/saved_job.h"
 
 namespace ddprun::trainer {
 
-int64_t PredictCheckpoint(const Checkpoint& checkpoint,
-                          const std::vector<std::string>& files,
-                          PredictionFormat format,
-                          const Environment& environment,
-                          const std::function<void(const std::string& text)>& write) {
-  const Job job = OpenSavedJob(checkpoint, environment);
+int64_t PredictSaved(const SavedJob& saved,
+                     const std::vector<std::string>& files,
+                     PredictionFormat format,
+                     const std::function<void(const std::string& text)>& write) {
+  const Job& job = saved.job;
   const std::unique_ptr<Dataset> data = OpenFurtherData(job, files, Targets::kNone);
   if (data->tokens_per_sample() > 0) {
     throw Failure(Error{.code = Code::kUsage,
                         .title = "DATA AND MODEL DO NOT FIT",
-                        .where = checkpoint.path(),
-                        .what = "\"" + checkpoint.path() +
+                        .where = saved.path,
+                        .what = "\"" + saved.path +
                                 "\" is of a language model, whose predictions are the next tokens.",
                         .hint = "ddp-trainer generate writes text with it, and ddp-trainer "
                                 "evaluate computes its loss.",
                         .page = "data-and-model"});
   }
-  const std::shared_ptr<Model> model = OpenSavedModel(checkpoint, job);
+  const std::shared_ptr<Model> model = saved.load(job);
   model->eval();
   const at::NoGradGuard no_grad;
   const PrecisionScope precision(job.config.training.precision);

@@ -1,0 +1,42 @@
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "apps/ddp_trainer/commands.h"
+#include "base/failure.h"
+#include "trainer/worker/exported_job.h"
+
+namespace ddprun::trainer {
+
+void AddModelFlags(CLI::App& command, ModelFlags& flags) {
+  command
+      .add_option("path", flags.path,
+                  "A run folder, its folder of checkpoints, one of them (default: the newest), or "
+                  "the folder of a model, such as runs/<name>/model")
+      ->required();
+  command.add_option("--config", flags.config,
+                     "For the folder of a model: the config that says what the files are (default: "
+                     "that of the run around the folder)");
+}
+
+SavedJob OpenForUse(const ModelFlags& flags, const Environment& environment) {
+  if (IsModelFolder(flags.path)) return OpenExportedJob(flags.path, flags.config, environment);
+  if (!flags.config.empty()) {
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "CONFIG BESIDE A RUN",
+                        .where = flags.path,
+                        .what = "--config was given, but \"" + flags.path +
+                                "\" is no folder of a model: a run and its checkpoints have "
+                                "their config.",
+                        .hint = "Leave out --config, or name a folder with config.json.",
+                        .page = "folder-does-not-say-enough"});
+  }
+  return OpenSavedJob(std::make_shared<const Checkpoint>(OpenNamed(flags.path)), environment);
+}
+
+std::string NameOf(const SavedJob& saved) {
+  if (saved.step == 0) return "the model in " + saved.path;
+  return "step " + std::to_string(saved.step) + " of " + saved.path;
+}
+
+}  // namespace ddprun::trainer
