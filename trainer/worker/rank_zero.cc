@@ -32,6 +32,7 @@
 #include "trainer/worker/begin_training.h"
 #include "trainer/worker/best_checkpoint.h"
 #include "trainer/worker/job_watch.h"
+#include "trainer/worker/requeued_run.h"
 #include "trainer/worker/sample_text.h"
 
 namespace ddprun::trainer {
@@ -168,6 +169,20 @@ std::string ResumeCommand(const Job& job,
   return command + "--resume " + QuoteForShell(folder.path);
 }
 
+// Returns a line if the batch follows the number of nodes, which changes in an elastic job.
+std::string ElasticWarning(const Job& job, const Environment& environment, const StepPlan& plan) {
+  const std::string flags = " " + environment.GetOr("DDPRUN_NODE_FLAGS", "");
+  const size_t nodes = flags.find(" --nnodes=");
+  const bool elastic = nodes != std::string::npos &&
+                       flags.substr(nodes + 1, flags.find(' ', nodes + 1) - nodes - 1).find(':') !=
+                           std::string::npos;
+  if (!elastic || job.config.training.virtual_ranks > 0) return "";
+  return "a step takes " + std::to_string(plan.step_samples) + " samples with " +
+         CountText(plan.data_ranks, "rank") +
+         ", and another number when nodes come or go; the learning rate does not change with it. "
+         "training.virtual_ranks keeps the batch.";
+}
+
 std::string StoppedText(Trainer& trainer, const std::string& reason) {
   return "stopped after step " + std::to_string(trainer.step()) + " of " +
          std::to_string(trainer.plan().total_steps) +
@@ -248,11 +263,11 @@ void TrainToTheEnd(const Job& job,
     const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);
     if (trainer.stopped()) {
-      const std::string reason =
-          trainer.checkpoints().ended() ? requests->StopText() : TextOf(stop.reason());
-      observers.Note(StoppedText(trainer, reason) + (CanResume(resume_command, start)
-                                                         ? "; to go on: " + resume_command
-                                                         : "; it has no checkpoint to go on from"));
+      const std::string reason = trainer.checkpoints().ended() ? requests->StopText() : stop.Text();
+      std::string next = "it has no checkpoint to go on from";
+      if (CanResume(resume_command, start)) next = "to go on: " + resume_command;
+      if (NodesJoinAnew()) next = "the job goes on by itself";
+      observers.Note(StoppedText(trainer, reason) + "; " + next);
     }
     if (done) observers.Note("nothing to do: the run has done all of its steps");
     // A run that was killed between its last step and here has no weights yet.
@@ -322,6 +337,8 @@ void TrainAsRankZero(const Job& job,
   const std::string unlike = UnlikePyTorch(job.config);
   if (!unlike.empty() && !start.checkpoint) log.Info(unlike);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
+  const std::string elastic = ElasticWarning(job, environment, trainer.plan());
+  if (!elastic.empty()) log.Warning(elastic);
   const std::string resume_command = ResumeCommand(job, environment, header, start.folder);
   const auto begin = [&] {
     if (start.begun) return;
@@ -334,7 +351,8 @@ void TrainAsRankZero(const Job& job,
   };
   try {
     // A run that resumes changes no file before it has accepted the checkpoint.
-    if (start.folder.made && !start.checkpoint) begin();
+    // A run that SLURM starts again does not begin anew before other nodes have looked for it.
+    if (start.folder.made && !start.checkpoint && !IsRequeued(environment)) begin();
     TrainToTheEnd(job, start, stop, resume_command, trainer, observers, [&] {
       if (job.shape != nullptr) compute = BuildAndTune(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);
@@ -343,6 +361,7 @@ void TrainAsRankZero(const Job& job,
       if (!trainer.notes().fresh_parameters.empty() && !start.checkpoint) {
         log.Info(FreshText(job, trainer));
       }
+      AskNodesForRun(job.config, rank, environment, start, trainer.mesh().control.get());
       const std::vector<std::string> changes = Resume(job, rank, start, trainer);
       begin();
       for (const std::string& note : start.notes) log.Warning(note);
