@@ -13,7 +13,7 @@ namespace ddprun {
 
 namespace {
 
-constexpr std::array kStopSignals = {SIGTERM, SIGUSR1, SIGUSR2, SIGINT};
+constexpr std::array kStopSignals = {SIGTERM, SIGUSR1, SIGUSR2, SIGINT, kRejoinSignal};
 // A terminal signals all its processes, and a wrapper script may pass the signal on: one request.
 constexpr int64_t kSameRequestNs = 500'000'000;
 
@@ -36,6 +36,9 @@ void OnStopSignal(int signal) {
     noted_at_ns = SteadyNs();
     return;
   }
+  // A job that joins anew may be stopped meanwhile, and then it does not go on.
+  int rejoin = kRejoinSignal;
+  if (signal == rejoin || noted_signal.compare_exchange_strong(rejoin, signal)) return;
   if (!ends_on_second || SteadyNs() - noted_at_ns < kSameRequestNs) return;
   ::signal(signal, SIG_DFL);
   ::raise(signal);  // delivered when this handler returns

@@ -248,11 +248,10 @@ void Agent::OnExitBarrierTime() {
 void Agent::StopWorkers() {
   alarm_.reset();
   if (attempt_ != nullptr) {
-    const int signal = causes_.stop_signal.value_or(SIGTERM);
     if (!plan_.target.is_trainer_config) {
-      attempt_->Stop(signal);
-    } else if (StopsGently(Causes())) {
-      attempt_->Stop(SaveSignal(signal));
+      attempt_->Stop(causes_.stop_signal.value_or(SIGTERM));
+    } else if (const JobCauses causes = Causes(); StopsGently(causes)) {
+      attempt_->Stop(SaveSignal(causes));
     } else {
       attempt_->Kill();
     }

@@ -22,22 +22,23 @@ HangGuard::StoreWaits HangGuard::WaitsIn(StoreOf store) {
   };
 }
 
-HangGuard::HangGuard(Clock& clock,
-                     CpuTimesReader cpu_times,
+HangGuard::HangGuard(const GroupSurroundings& surroundings,
                      std::chrono::milliseconds timeout,
                      WorkerGroup& group,
                      const FlightReader& flight,
                      StoreOf store,
                      std::function<void(const HangReport&)> on_hang)
-    : clock_(clock),
+    : clock_(surroundings.clock),
       group_(group),
       on_hang_(std::move(on_hang)),
-      watch_(clock,
+      watch_(surroundings.clock,
              timeout,
              {.workers = [&group] { return group.workers().Living(); },
               .ended = [&group] { return group.workers().EndedWell(); },
               .store_waits = WaitsIn(std::move(store)),
-              .cpu_times = std::move(cpu_times),
+              .cpu_times = surroundings.cpu_times,
+              .on_dead_link =
+                  [&log = surroundings.log](const std::string& line) { log.Warning(line); },
               .flight = &flight},
              [this](const HangReport& report) { OnHang(report); }) {}
 

@@ -22,8 +22,7 @@ class HangGuard {
 
   // Watches `group` from now on. If it hangs, sends SIGABRT, on which workers print their stacks,
   // calls `on_hang`, and sends SIGKILL a little later. The references must outlive this object.
-  HangGuard(Clock& clock,
-            CpuTimesReader cpu_times,
+  HangGuard(const GroupSurroundings& surroundings,
             std::chrono::milliseconds timeout,
             WorkerGroup& group,
             const FlightReader& flight,

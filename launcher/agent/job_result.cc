@@ -6,6 +6,8 @@
 #include <sstream>
 
 #include "base/last_words.h"
+#include "base/slurm_step.h"
+#include "base/stop_signals.h"
 #include "base/text.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/report/exit_text.h"
@@ -24,6 +26,11 @@ bool EndsGently(const rendezvous::RoundEnd& end) {
   return node_came || end.exit_code == kStoppedStatus || end.exit_code == StoppedCode(SIGINT);
 }
 
+// Returns whether signals have stopped both the other node and this node, which says so in its log.
+bool StoppedEverywhere(const JobCauses& causes) {
+  return EndedElsewhere(causes) && causes.stop_signal && IsStop(*causes.round_end);
+}
+
 bool StoppedElsewhere(const JobCauses& causes) {
   return causes.saves && EndedElsewhere(causes) && EndsGently(*causes.round_end);
 }
@@ -34,6 +41,15 @@ bool StopsGently(const JobCauses& causes) {
   if (causes.hung) return true;
   if (causes.error || causes.refusal || causes.stop_signal == SIGQUIT) return false;
   return causes.round_end ? EndsGently(*causes.round_end) : causes.stop_signal.has_value();
+}
+
+int SaveSignal(const JobCauses& causes) {
+  const auto& end = causes.round_end;
+  const bool rejoins = end && end->kind == rendezvous::RoundEnd::Kind::kRegroup;
+  if (!causes.stop_signal) return rejoins ? kRejoinSignal : SIGTERM;
+  const int signal = *causes.stop_signal;
+  const bool known = signal == SIGINT || signal == SIGUSR1 || signal == SIGUSR2;
+  return known ? signal : SIGTERM;
 }
 
 int StoppedCode(int signal) {
@@ -115,7 +131,12 @@ JobEnd DescribeEnd(const AgentPlan& plan, const JobCauses& causes, const JobHist
   end.worker_failed = EndedByOwnWorker(causes);
   const bool needed = !causes.error || causes.error->code != Code::kNotNeeded;
   if (!causes.refusal && needed) end.error = causes.error;
-  if (EndedElsewhere(causes) && !StoppedElsewhere(causes)) end.peer_failure = causes.round_end;
+  if (EndedElsewhere(causes) && !StoppedElsewhere(causes) && !StoppedEverywhere(causes)) {
+    end.peer_failure = causes.round_end;
+  }
+  if (IsSlurmStep(plan.env)) {
+    end.slurm_step = plan.env.GetOr("SLURM_JOB_ID", "") + "." + plan.env.GetOr("SLURM_STEP_ID", "");
+  }
   end.stop_signal = causes.stop_signal;
   end.unkillable = causes.unkillable;
   end.job_id = plan.job_id;

@@ -46,7 +46,9 @@ JobOutcome OutcomeOf(const JobEnd& end) {
 
 void ReportHang(const AgentPlan& plan, const HangReport& hang, Console& console) {
   const TextStyle style = StyleOf(STDERR_FILENO, plan.color);
-  console.err().WriteLines(RenderHang(hang, plan.target.name, style));
+  HangReport report = hang;
+  report.several_nodes = plan.options.several_nodes();
+  console.err().WriteLines(RenderHang(report, plan.target.name, style));
 }
 
 void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log) {

@@ -34,9 +34,4 @@ StopGrace GraceOf(const Environment& env, bool saves) {
   return {saves ? before_kill : std::min(before_kill, most), most, end};
 }
 
-int SaveSignal(int signal) {
-  const bool known = signal == SIGINT || signal == SIGUSR1 || signal == SIGUSR2;
-  return known ? signal : SIGTERM;
-}
-
 }  // namespace ddprun::launcher

@@ -33,7 +33,4 @@ class StopGrace {
 // DDPRUN_KILL_WAIT and SLURM_JOB_END_TIME in `env` say when SLURM kills.
 StopGrace GraceOf(const Environment& env, bool saves);
 
-// Returns the signal that asks a worker of ddp-trainer to save and end, for a `signal` to ddprun.
-int SaveSignal(int signal);
-
 }  // namespace ddprun::launcher

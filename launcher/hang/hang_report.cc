@@ -15,6 +15,7 @@ constexpr size_t kShownRanks = 64;
 constexpr size_t kShownEnded = 16;
 constexpr size_t kShownWaits = 16;
 constexpr size_t kShownLog = 3;
+constexpr size_t kShownLinks = 4;
 
 std::string StateName(char state) {
   switch (state) {
@@ -63,6 +64,25 @@ std::string CulpritSentence(const HangReport& report) {
          culprit.reason;
 }
 
+// Returns the sentence about the culprits, or the dead links that explain why ranks wait.
+std::string ReasonLines(const HangReport& report) {
+  std::string text;
+  for (size_t i = 0; i < std::min(report.dead_links.size(), kShownLinks); ++i) {
+    text += "A link between nodes is dead: " + Describe(report.dead_links[i]) + ".\n";
+  }
+  if (!text.empty()) return text + "`ddprun doctor --nodes` tests the links of all nodes.\n";
+  if (!report.culprit.ranks.empty()) {
+    return "The others wait for: " + CulpritSentence(report) + ".\n";
+  }
+  text = "No rank stands out.\n";
+  if (report.several_nodes) {
+    text +=
+        "The output of the other nodes may name a rank or a dead link. `ddprun doctor --nodes` "
+        "tests\nthe links of all nodes.\n";
+  }
+  return text;
+}
+
 std::string EndedLines(const HangReport& report) {
   std::string text;
   for (size_t i = 0; i < std::min(report.ended.size(), kShownEnded); ++i) {
@@ -103,7 +123,7 @@ std::string LogLines(const HangReport& report, const WorkerActivity& activity) {
 
 std::string Summarize(const HangReport& report) {
   return "no worker has moved for " + SecondsText(report.still_for) + ": " +
-         CulpritSentence(report);
+         (report.dead_links.empty() ? CulpritSentence(report) : Describe(report.dead_links[0]));
 }
 
 std::string DescribeActivity(const WorkerActivity& activity,
@@ -124,9 +144,9 @@ std::string RenderHang(const HangReport& report,
   std::string text = TitleBar("WORKERS HANG", program, style.columns, style.color);
   text += "No worker of this node has moved for " + SecondsText(report.still_for) +
           " (--hang_timeout=" + SecondsText(report.timeout) + ").\n";
-  text += report.culprit.ranks.empty() ? "No rank stands out.\n"
-                                       : "The others wait for: " + CulpritSentence(report) + ".\n";
-  if (report.culprit.ranks.empty() && std::ranges::none_of(report.activities, &HasFlight)) {
+  text += ReasonLines(report);
+  if (report.culprit.ranks.empty() && report.dead_links.empty() &&
+      std::ranges::none_of(report.activities, &HasFlight)) {
     text +=
         "These workers leave no record of their collectives. Compare their stacks: a rank in "
         "another\n"

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/terminal.h"
+#include "launcher/hang/dead_links.h"
 #include "launcher/hang/worker_activity.h"
 #include "launcher/store/store_waits.h"
 
@@ -39,12 +40,14 @@ struct HangReport {
   std::vector<WorkerActivity> activities = {};  // of living workers, by rank
   std::vector<WorkerActivity> ended = {};       // of workers that have ended with code 0, by rank
   std::vector<StoreWait> waits = {};            // in a store that this node hosts
+  std::vector<DeadLink> dead_links = {};
   Culprit culprit = {};
+  bool several_nodes = false;
   bool printed_stacks = false;  // the workers printed something after they were told to end
 };
 
 // Returns a line for logs and other nodes: "no worker has moved for 300 s: rank 2 has not come to
-// all_reduce 418".
+// all_reduce 418". A dead link is the reason, whatever the ranks do.
 std::string Summarize(const HangReport& report);
 
 // Returns the whole report, ending in a newline: the culprit's reason, then what each rank does,

@@ -45,8 +45,19 @@ void HangWatch::Check() {
     sample.flight = FlightOf(worker);
     samples.push_back(std::move(sample));
   }
-  if (!state_.Add(clock_.Now(), samples)) return CheckLater();
-  on_hang_(Report(workers, samples));
+  if (state_.Add(clock_.Now(), samples)) return on_hang_(Report(workers, samples));
+  WarnOfDeadLink(workers);
+  CheckLater();
+}
+
+void HangWatch::WarnOfDeadLink(const std::vector<LiveWorker>& workers) {
+  const milliseconds still = state_.still_for();
+  if (warned_ || !sources_.on_dead_link || still < timeout_ / 2) return;
+  const std::vector<DeadLink> links = sources_.dead_links(workers);
+  if (links.empty()) return;
+  warned_ = true;
+  sources_.on_dead_link("no worker has moved for " + SecondsText(still) + ": " +
+                        Describe(links[0]));
 }
 
 std::optional<FlightSnapshot> HangWatch::FlightOf(const LiveWorker& worker) const {
@@ -71,6 +82,7 @@ HangReport HangWatch::Report(const std::vector<LiveWorker>& workers,
     report.ended.push_back({worker.rank, worker.local_rank, worker.pid, FlightOf(worker)});
   }
   if (sources_.store_waits) report.waits = sources_.store_waits(workers);
+  report.dead_links = sources_.dead_links(workers);
   report.culprit = FindCulprit(report.activities, report.waits);
   if (report.culprit.ranks.empty()) {
     for (const WorkerActivity& ended : report.ended) report.culprit.ranks.push_back(ended.rank);

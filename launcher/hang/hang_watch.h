@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/flight_reader.h"
+#include "launcher/hang/dead_links.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/hang/hang_state.h"
 #include "launcher/hang/worker_activity.h"
@@ -27,6 +28,10 @@ struct HangSources {
   std::function<std::vector<LiveWorker>()> ended = {};  // ended with code 0, by rank
   std::function<std::vector<StoreWait>(std::span<const LiveWorker>)> store_waits;
   CpuTimesReader cpu_times = CpuTimes;
+  std::function<std::vector<DeadLink>(std::span<const LiveWorker>)> dead_links = FindDeadLinks;
+  // Called once, when half of the timeout is over and a link is dead. Another node may end the job
+  // before this node's workers have hung for the whole timeout, and does not know of the link.
+  std::function<void(const std::string& line)> on_dead_link = {};
   const FlightReader* flight = nullptr;  // must outlive the watch; nullptr means none
 };
 
@@ -46,6 +51,7 @@ class HangWatch {
  private:
   void CheckLater();
   void Check();
+  void WarnOfDeadLink(const std::vector<LiveWorker>& workers);
   std::optional<FlightSnapshot> FlightOf(const LiveWorker& worker) const;
   HangReport Report(const std::vector<LiveWorker>& workers,
                     const std::vector<WorkerSample>& samples) const;
@@ -56,6 +62,7 @@ class HangWatch {
   const HangSources sources_;
   const std::function<void(const HangReport&)> on_hang_;
   HangState state_;
+  bool warned_ = false;
   Clock::Alarm alarm_;
 };
 

@@ -23,8 +23,33 @@ std::string WorkerFailure(const JobEnd& end, const TextStyle& style) {
   return RenderFailure(report, style);
 }
 
+std::string Sentence(const std::string& message) {
+  return message.ends_with('.') ? message : message + ".";
+}
+
+std::string PeerStop(const rendezvous::RoundEnd& stop, const TextStyle& style) {
+  return Render({.title = "ANOTHER NODE WAS STOPPED",
+                 .where = "node " + std::to_string(stop.node_rank),
+                 .what = Sentence(stop.message),
+                 .hint = "This node's workers were stopped, too. That node's output names the "
+                         "sender of the signal.",
+                 .page = "another-node-failed"},
+                style);
+}
+
+// Returns a sentence about `scancel` if the loss of a node may come from it.
+std::string CancelHint(const JobEnd& end) {
+  const bool closed = end.peer_failure->message.find("connection was closed") != std::string::npos;
+  if (end.slurm_step.empty() || !closed) return "";
+  const std::string job = end.slurm_step.substr(0, end.slurm_step.find('.'));
+  return "\nIf the step was cancelled: `scancel " + end.slurm_step +
+         "` kills all its processes at once. `scancel " + job + "` and\n`scancel --signal=TERM " +
+         end.slurm_step + "` let them end by themselves.";
+}
+
 std::string PeerFailure(const JobEnd& end, const TextStyle& style) {
   const rendezvous::RoundEnd& failure = *end.peer_failure;
+  if (IsStop(failure)) return PeerStop(failure, style);
   if (const auto worker = WorkerOf(failure)) {
     const FailureReport report{.program = end.program,
                                .host = worker->host,
@@ -35,10 +60,11 @@ std::string PeerFailure(const JobEnd& end, const TextStyle& style) {
   const bool lost = failure.node_rank < 0;
   return Render({.title = lost ? "LOST THE OTHER NODES" : "ANOTHER NODE FAILED",
                  .where = lost ? "" : "node " + std::to_string(failure.node_rank),
-                 .what = failure.message.ends_with('.') ? failure.message : failure.message + ".",
+                 .what = Sentence(failure.message),
                  .hint = std::string("This node's workers were stopped. ") +
                          (lost ? "The output of the node that hosted the rendezvous may say why."
-                               : "See that node's output for the whole story."),
+                               : "See that node's output for the whole story.") +
+                         CancelHint(end),
                  .page = "another-node-failed"},
                 style);
 }
@@ -54,6 +80,12 @@ std::string Unkillable(const std::vector<pid_t>& pids, const TextStyle& style) {
 }
 
 }  // namespace
+
+bool IsStop(const rendezvous::RoundEnd& end) {
+  // A worker that a signal killed comes with its record.
+  return end.kind == rendezvous::RoundEnd::Kind::kJobFailed && end.worker == nullptr &&
+         end.exit_code > 128;
+}
 
 std::string TimeText(std::chrono::system_clock::time_point time) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(time);

@@ -35,6 +35,7 @@ struct JobEnd {
   bool worker_failed = false;             // the last attempt's first failure ended the job
   std::optional<Error> error;             // an error of the launcher itself
   std::optional<rendezvous::RoundEnd> peer_failure;
+  std::string slurm_step = {};  // "17.0"; "" without SLURM
   std::optional<int> stop_signal;
   std::vector<pid_t> unkillable;
   std::string resume_command = {};  // the last one of a worker; "" means none
@@ -51,6 +52,9 @@ struct JobEnd {
   std::chrono::system_clock::time_point ended_at = {};
   std::vector<std::string> log = {};  // the last lines of ddprun's log, also of level debug
 };
+
+// Returns whether a signal to another node's ddprun ended the round, and not a failure.
+bool IsStop(const rendezvous::RoundEnd& end);
 
 // Returns the local time in torchrun's format: "2026-11-21_00:24:56".
 std::string TimeText(std::chrono::system_clock::time_point time);

@@ -65,6 +65,17 @@ std::vector<SocketHolder> ProcessesOfWorkers(std::span<const ProcessEntry> proce
   return found;
 }
 
+SocketHolders SocketsOfWorkers(std::span<const LiveWorker> workers) {
+  SocketHolders holders;
+  for (const SocketHolder& process : ProcessesOfWorkers(ListProcesses(), workers)) {
+    // Children inherit sockets. emplace() keeps the first process, which is the worker.
+    for (const uint64_t inode : DescriptorInodes(process.pid, "socket")) {
+      holders.emplace(inode, process);
+    }
+  }
+  return holders;
+}
+
 std::vector<StoreWait> AttributeWaits(std::span<const ParkedWait> parked,
                                       std::span<const SocketEntry> sockets,
                                       const SocketHolders& holders,
@@ -92,14 +103,7 @@ std::vector<StoreWait> FindWaits(const rendezvous::StoreServer& server,
                                  std::span<const LiveWorker> workers) {
   const auto parked = server.ParkedWaits();
   if (parked.empty()) return {};
-  SocketHolders holders;
-  for (const SocketHolder& process : ProcessesOfWorkers(ListProcesses(), workers)) {
-    // Children inherit sockets. emplace() keeps the first process, which is the worker.
-    for (const uint64_t inode : DescriptorInodes(process.pid, "socket")) {
-      holders.emplace(inode, process);
-    }
-  }
-  return AttributeWaits(parked, rendezvous::ReadSocketTable(), holders,
+  return AttributeWaits(parked, rendezvous::ReadSocketTable(), SocketsOfWorkers(workers),
                         std::chrono::steady_clock::now());
 }
 

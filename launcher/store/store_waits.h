@@ -42,6 +42,9 @@ using SocketHolders = std::map<uint64_t, SocketHolder>;  // by the socket's inod
 std::vector<SocketHolder> ProcessesOfWorkers(std::span<const ProcessEntry> processes,
                                              std::span<const LiveWorker> workers);
 
+// Returns the sockets of all these processes. Takes some milliseconds (/proc).
+SocketHolders SocketsOfWorkers(std::span<const LiveWorker> workers);
+
 // Pure. Finds the client's end of each waiting connection in `sockets`, and its process.
 std::vector<StoreWait> AttributeWaits(std::span<const rendezvous::ParkedWait> parked,
                                       std::span<const rendezvous::SocketEntry> sockets,

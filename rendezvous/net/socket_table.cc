@@ -62,11 +62,21 @@ std::optional<SocketEntry> ParseLine(std::string_view line) {
   NextWord(line);  // its number
   const auto local = Endpoint(NextWord(line));
   const auto remote = Endpoint(NextWord(line));
-  // State, queues, timer, retransmissions, user, timeout.
-  for (int i = 0; i < 6; ++i) NextWord(line);
+  NextWord(line);  // its state
+  const std::string_view queues = NextWord(line);
+  // Another timer than the first is not that of lost data: a full receiver is asked again, too.
+  const bool resending = NextWord(line).starts_with("01:");
+  const auto resends = Number<uint32_t>(NextWord(line), 16);
+  for (int i = 0; i < 2; ++i) NextWord(line);  // user, timeout
   const auto inode = Number<uint64_t>(NextWord(line), 10);
   if (!local || !remote || !inode) return std::nullopt;
-  return SocketEntry{*local, *remote, *inode};
+  SocketEntry entry{*local, *remote, *inode};
+  const auto unacknowledged = Number<uint64_t>(queues.substr(0, queues.find(':')), 16);
+  if (resending && resends && unacknowledged) {
+    entry.unacknowledged = *unacknowledged;
+    entry.resends = static_cast<int>(*resends);
+  }
+  return entry;
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ struct SocketEntry {
   std::string local;
   std::string remote;
   uint64_t inode = 0;  // of "socket:[inode]" in /proc/PID/fd; 0 means that no process has it open
+  uint64_t unacknowledged = 0;  // bytes that the other end has not acknowledged
+  int resends = 0;              // how often they were sent again, in vain
 };
 
 // Parses the text of /proc/net/tcp or tcp6. Leaves out lines of another form. Pure.

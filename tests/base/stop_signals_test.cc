@@ -40,6 +40,24 @@ bool Comes(Condition condition) {
   return true;
 }
 
+// The job of a node that is stopped while it joins the others anew does not go on.
+TEST(StopSignals, OutweighTheSignalToJoinAnew) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    NoteStopSignals(Environment());
+    const auto comes = [](int sent, int noted) {
+      ::kill(::getpid(), sent);
+      return Comes([noted] { return NotedStopSignal() == noted; });
+    };
+    const bool first = comes(kRejoinSignal, kRejoinSignal);
+    const bool second = comes(SIGTERM, SIGTERM);
+    ::_exit(!first ? 1 : !second ? 2 : !comes(kRejoinSignal, SIGTERM) ? 3 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "exit code " << WEXITSTATUS(status);
+}
+
 // A handler's frame on a thread that computes would destroy the heap: see the header.
 TEST(StopSignals, AreHandledByOneThreadThatComputesNothing) {
   const pid_t child = ::fork();

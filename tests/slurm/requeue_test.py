@@ -20,7 +20,32 @@ STEPS = 800
 ENDLESS = 10_000_000
 
 
-class RequeueTest(slurm_test_case.SlurmTest):
+class Jobs(slurm_test_case.SlurmTest):
+    def wait_for_text(self, job, text, times=1):
+        self.wait_for(lambda: self.output(job).count(text) >= times,
+                      lambda: f"{text!r} in:\n{self.output(job)}")
+
+    def wait_for_steps(self, job, run="run"):
+        path = os.path.join(self.folder, run, "metrics.jsonl")
+
+        def trained():
+            try:
+                with open(path, encoding="utf-8") as file:
+                    return '"step"' in file.read()
+            except FileNotFoundError:
+                return False
+        self.wait_for(trained, lambda: f"a step of {path}:\n{self.output(job)}")
+
+    def begin_again(self, job, *changes):
+        """Waits until the job is in the queue again, and shortens its pause of two minutes."""
+        self.wait_for(lambda: self.state(job) == "PENDING",
+                      lambda: f"state PENDING:\n{self.output(job)}")
+        # SLURM refuses a job ("credential revoked") in the second in which it has requeued it.
+        self.cluster("exec", "scontrol", "update", f"jobid={job}", "StartTime=now+2",
+                     *changes)
+
+
+class RequeueTest(Jobs):
     CONF = """KillWait=10
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
@@ -52,28 +77,6 @@ PartitionName=high Nodes=ALL PriorityTier=10"""
         path = os.path.join(self.folder, run, "model", "model.safetensors")
         with open(path, "rb") as file:
             return file.read()
-
-    def wait_for_text(self, job, text, times=1):
-        self.wait_for(lambda: self.output(job).count(text) >= times,
-                      lambda: f"{text!r} in:\n{self.output(job)}")
-
-    def wait_for_steps(self, job, run="run"):
-        path = os.path.join(self.folder, run, "metrics.jsonl")
-
-        def trained():
-            try:
-                with open(path, encoding="utf-8") as file:
-                    return '"step"' in file.read()
-            except FileNotFoundError:
-                return False
-        self.wait_for(trained, lambda: f"a step of {path}:\n{self.output(job)}")
-
-    def begin_again(self, job):
-        """Waits until the job is in the queue again, and shortens its pause of two minutes."""
-        self.wait_for(lambda: self.state(job) == "PENDING",
-                      lambda: f"state PENDING:\n{self.output(job)}")
-        # SLURM refuses a job ("credential revoked") in the second in which it has requeued it.
-        self.cluster("exec", "scontrol", "update", f"jobid={job}", "StartTime=now+2")
 
     def check_end(self, job, run="run", restarts="1"):
         state, out = self.end_of(job)
@@ -156,6 +159,42 @@ PartitionName=high Nodes=ALL PriorityTier=10"""
         self.assertEqual(state, "FAILED", out)
         self.assertEqual(self.field(job, "ExitCode"), "75:0", out)
         self.assertIn(f"if [ $? -eq 75 ]; then scontrol requeue {job}; fi", out)
+
+
+class PrivateFoldersTest(Jobs):
+    """Each node has a folder of its own, and the job starts again on other nodes."""
+    NODES = "3"
+    CONF = "KillWait=10"
+
+    def requeue(self, first, second):
+        nodes = 2 if "[" in first else 1
+        config = CONFIG.replace("STEPS", str(ENDLESS)).replace("FOLDER", self.folder)
+        config = self.write("train.json", config)
+        own = self.write("own.sh", f'exec {DDPRUN} --requeue=3 '
+                                   f'--set run.output_dir=$SLURMD_NODENAME/{{name}} {config}\n')
+        job = self.sbatch(f"exec srun bash {own}\n", f"-N{nodes}", "-w", first,
+                          "--open-mode=append")
+        self.addCleanup(self.cluster, "exec", "scancel", job, check=False)
+        self.wait_for_steps(job, "node2/run")
+        self.cluster("exec", "scancel", "-s", "USR1", job)
+        self.begin_again(job, f"ReqNodeList={second}")
+        return job
+
+    def test_a_run_that_no_node_has_begins_anew_with_a_warning(self):
+        job = self.requeue("node2", "node3")
+        self.wait_for_steps(job, "node3/run")
+        self.cluster("exec", "scancel", job)
+        _, out = self.end_of(job)
+        self.assertIn("its nodes have no checkpoint of the run: training begins at step 1", out)
+
+    def test_a_run_that_another_node_has_does_not_begin_anew(self):
+        job = self.requeue("node[2-3]", "node[1-2]")
+        state, out = self.end_of(job)
+        self.assertEqual(state, "FAILED", out)
+        self.assertIn("-- NO SHARED FOLDER", out)
+        self.assertRegex(out, r"Rank 0 runs on node1, which does not have the run's\ncheckpoints, "
+                              r"and node2 has node2/run/checkpoints/step-\d+")
+        self.assertEqual(os.listdir(os.path.join(self.folder, "node1")), [], out)
 
 
 if __name__ == "__main__":

@@ -272,6 +272,29 @@ class TrainingTest(slurm_test_case.SlurmTest):
         self.assertEqual(self.train("-N1", "-n4", TRAINER), expected)
 
     @unittest.skipUnless(TRAINER, "this build has no ddp-trainer")
+    def test_steps_without_an_agent_in_one_allocation_do_not_meet(self):
+        # Ranks of one node meet under a name in the kernel, which must differ for each step. All
+        # ranks 0 wait under their names before the first rank 1 comes.
+        late = self.write("late.sh", "until [ $SLURM_PROCID = 0 ] || [ -e go ]; do sleep 0.1\n"
+                                     f"done; exec {TRAINER} \"$@\"\n")
+        config = CONFIG.replace("FOLDER", self.folder + "/$i")
+        configs = [self.write(f"{i}.json", config.replace("$i", str(i))) for i in range(2)]
+        steps = "".join(f"srun --overlap -n2 -o step.{i} bash {late} {config} &\n"
+                        for i, config in enumerate(configs))
+        job = self.sbatch(steps + "wait\n", "-N1", "-n2", "-w", "node1")
+
+        def waiting():
+            sockets = self.cluster("node", "node1", "cat", "/proc/net/unix")
+            return len(re.findall(f"@ddprun.*{job}", sockets))
+        self.wait_for(lambda: waiting() == 2, lambda: f"two steps that wait, not {waiting()}")
+        self.write("go", "")
+        state, out = self.end_of(job)
+        self.assertEqual(state, "COMPLETED", out)
+        for i in range(2):
+            with open(os.path.join(self.folder, f"step.{i}"), encoding="utf-8") as file:
+                self.losses_in(file.read())  # each has one world, which has all steps
+
+    @unittest.skipUnless(TRAINER, "this build has no ddp-trainer")
     def test_the_command_to_go_on_leaves_out_what_the_step_fills_in(self):
         config = CONFIG.replace("FOLDER", self.folder).replace(': 4, "name"', ': 9999999, "name"')
         config = config.replace('"logging_steps": 1', '"logging_steps": 99')

@@ -31,7 +31,9 @@
 #include "trainer/report/time_ledger.h"
 #include "trainer/worker/begin_training.h"
 #include "trainer/worker/best_checkpoint.h"
+#include "trainer/worker/elastic_warning.h"
 #include "trainer/worker/job_watch.h"
+#include "trainer/worker/requeued_run.h"
 #include "trainer/worker/sample_text.h"
 #include "trainer/worker/test_at_end.h"
 
@@ -271,11 +273,11 @@ void TrainToTheEnd(const Job& job,
     const bool done = start.checkpoint && trainer.step() >= trainer.plan().total_steps;
     trainer.Fit(&observers);
     if (trainer.stopped()) {
-      const std::string reason =
-          trainer.checkpoints().ended() ? requests->StopText() : TextOf(stop.reason());
-      observers.Note(StoppedText(trainer, reason) + (CanResume(resume_command, start)
-                                                         ? "; to go on: " + resume_command
-                                                         : "; it has no checkpoint to go on from"));
+      const std::string reason = trainer.checkpoints().ended() ? requests->StopText() : stop.Text();
+      std::string next = "it has no checkpoint to go on from";
+      if (CanResume(resume_command, start)) next = "to go on: " + resume_command;
+      if (NodesJoinAnew()) next = "the job goes on by itself";
+      observers.Note(StoppedText(trainer, reason) + "; " + next);
     }
     if (done) observers.Note("nothing to do: the run has done all of its steps");
     if (!trainer.stopped()) Finish(job, start, stop, recorder, done, trainer, observers);
@@ -343,6 +345,8 @@ void TrainAsRankZero(const Job& job,
   const std::string unlike = UnlikePyTorch(job.config);
   if (!unlike.empty() && !start.checkpoint) log.Info(unlike);
   for (const std::string& warning : WarningsOf(job, trainer.plan())) log.Warning(warning);
+  const std::string elastic = ElasticWarning(job, environment, trainer.plan());
+  if (!elastic.empty()) log.Warning(elastic);
   const std::string resume_command = ResumeCommand(job, environment, header, start.folder);
   const auto begin = [&] {
     if (start.begun) return;
@@ -355,7 +359,8 @@ void TrainAsRankZero(const Job& job,
   };
   try {
     // A run that resumes changes no file before it has accepted the checkpoint.
-    if (start.folder.made && !start.checkpoint) begin();
+    // A run that SLURM starts again does not begin anew before other nodes have looked for it.
+    if (start.folder.made && !start.checkpoint && !IsRequeued(environment)) begin();
     TrainToTheEnd(job, start, stop, recorder, resume_command, trainer, observers, [&] {
       if (job.shape != nullptr) compute = BuildAndTune(job, environment, trainer);
       if (!compute.empty()) log.Info(compute);
@@ -364,6 +369,7 @@ void TrainAsRankZero(const Job& job,
       if (!trainer.notes().fresh_parameters.empty() && !start.checkpoint) {
         log.Info(FreshText(job, trainer));
       }
+      AskNodesForRun(job.config, rank, environment, start, trainer.mesh().control.get());
       const std::vector<std::string> changes = Resume(job, rank, start, trainer);
       begin();
       for (const std::string& note : start.notes) log.Warning(note);

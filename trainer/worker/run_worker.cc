@@ -22,6 +22,7 @@
 #include "trainer/worker/begin_training.h"
 #include "trainer/worker/device_mesh.h"
 #include "trainer/worker/rank_zero.h"
+#include "trainer/worker/requeued_run.h"
 #include "trainer/worker/stop_request.h"
 
 namespace ddprun::trainer {
@@ -105,6 +106,9 @@ int Train(const Job& job,
     } else {
       BuildAndTune(job, environment, trainer, joins);
       RunStart of_rank_zero;
+      if (!joins) {
+        AskNodesForRun(job.config, rank, environment, of_rank_zero, mesh.control.get());
+      }
       joins ? trainer.JoinAsReplacement() : void(Resume(job, rank, of_rank_zero, trainer));
       trainer.Fit(nullptr);
     }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "base/last_words.h"
@@ -30,6 +31,19 @@ double UnixSeconds() {
 
 // The launcher's time after a warning if it does not know the end of the job.
 constexpr double kUnknownEnd = 300;
+
+std::string TextOf(StopReason reason) {
+  if (reason == StopReason::kTime) return "run.max_time is over";
+  if (reason == StopReason::kJobEnd) return "SLURM ends the job soon";
+  if (reason == StopReason::kInterrupt) return "Ctrl-C (SIGINT)";
+  const int signal = NotedStopSignal();
+  for (const auto& [number, name] :
+       {std::pair(SIGTERM, "SIGTERM"), std::pair(SIGUSR1, "SIGUSR1"), std::pair(SIGUSR2, "SIGUSR2"),
+        std::pair(kRejoinSignal, "the nodes join anew")}) {
+    if (signal == number) return name;
+  }
+  return "a signal to another rank";
+}
 
 }  // namespace
 
@@ -82,20 +96,21 @@ StopReason StopRequest::reason() const {
   return SteadyClock::now() >= end_ ? StopReason::kTime : StopReason::kNone;
 }
 
-int StopStatus(StopReason reason) {
-  return reason == StopReason::kInterrupt ? 128 + SIGINT : kStoppedStatus;
+std::string StopRequest::Text() const {
+  constexpr int kLooks = 50;
+  const auto may_change = [this] { return reason() == StopReason::kNone || NodesJoinAnew(); };
+  for (int i = 0; i < kLooks && may_change(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return TextOf(reason());
 }
 
-std::string TextOf(StopReason reason) {
-  if (reason == StopReason::kTime) return "run.max_time is over";
-  if (reason == StopReason::kJobEnd) return "SLURM ends the job soon";
-  if (reason == StopReason::kInterrupt) return "Ctrl-C (SIGINT)";
-  const int signal = NotedStopSignal();
-  for (const auto& [number, name] : {std::pair(SIGTERM, "SIGTERM"), std::pair(SIGUSR1, "SIGUSR1"),
-                                     std::pair(SIGUSR2, "SIGUSR2")}) {
-    if (signal == number) return name;
-  }
-  return "a signal to another rank";
+bool NodesJoinAnew() {
+  return NotedStopSignal() == kRejoinSignal;
+}
+
+int StopStatus(StopReason reason) {
+  return reason == StopReason::kInterrupt ? 128 + SIGINT : kStoppedStatus;
 }
 
 }  // namespace ddprun::trainer

@@ -18,9 +18,9 @@ enum class StopReason : uint8_t { kNone, kTime, kJobEnd, kSignal, kInterrupt };
 
 // Returns the exit status of a rank that has stopped: kStoppedStatus, or 128 + SIGINT.
 int StopStatus(StopReason reason);
-// Returns "SIGTERM", "Ctrl-C (SIGINT)", "run.max_time is over", "SLURM ends the job soon", or if
-// only another rank has got the signal, "a signal to another rank".
-std::string TextOf(StopReason reason);
+// Returns whether the launcher has stopped the ranks because nodes came or went: the job goes on by
+// itself.
+bool NodesJoinAnew();
 
 // The stop requests to this process. One thread.
 class StopRequest {
@@ -30,6 +30,10 @@ class StopRequest {
   StopRequest(const RunConfig& config, const Environment& environment);
 
   StopReason reason() const;
+  // Returns the reason as text, when all ranks have stopped. Waits up to half a second for a signal
+  // to this process if only another rank has got one, or if the nodes join anew: SLURM cancels a
+  // job on all nodes within a tenth of a second, and another node may be the first.
+  std::string Text() const;
   // Returns the grace of TORCH_ELASTIC_SHUTDOWN_TIMEOUT, counted from a signal to this process.
   // SLURM's warnings SIGUSR1 and SIGUSR2 leave time until the end of the job, if that is longer.
   StopGrace grace() const;

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include "base/stop_signals.h"
+
 namespace ddprun::launcher {
 namespace {
 
@@ -66,6 +68,15 @@ TEST(JobExitCode, OfAStopIsTheSameOnAllNodesUnlessTheRunIsDone) {
   EXPECT_EQ(JobExitCode(causes), 0);
   causes.round_end = EndedBy(1);
   EXPECT_EQ(JobExitCode(causes), 42);
+}
+
+TEST(SaveSignal, SaysWhetherTheJobGoesOn) {
+  EXPECT_EQ(SaveSignal({.stop_signal = SIGUSR1}), SIGUSR1);
+  EXPECT_EQ(SaveSignal({.stop_signal = SIGHUP}), SIGTERM);
+  EXPECT_EQ(SaveSignal({.round_end = EndedBy(1)}), SIGTERM);
+  const RoundEnd anew = EndedBy(-1, RoundEnd::Kind::kRegroup);
+  EXPECT_EQ(SaveSignal({.round_end = anew}), kRejoinSignal);
+  EXPECT_EQ(SaveSignal({.round_end = anew, .stop_signal = SIGTERM}), SIGTERM);
 }
 
 TEST(StopsGently, UnlessSomebodyIsGoneForWhomTheOthersWouldWait) {

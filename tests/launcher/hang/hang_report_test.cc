@@ -90,6 +90,30 @@ TEST(HangReport, SaysWhatToDoIfNoRankStandsOutAndNoneRecordsItsCollectives) {
       << text;
 }
 
+TEST(HangReport, NamesADeadLinkInPlaceOfACulpritWhoOnlyWaitsForIt) {
+  HangReport report = ThreeRanks();
+  report.dead_links = {{2, "10.0.0.3:51812", "10.0.0.2:40112", 1234, 7}};
+  const std::string reason =
+      "10.0.0.2:40112 does not acknowledge what rank 2 sends from 10.0.0.3:51812 (1234 bytes, sent "
+      "again 7 times)";
+  const std::string text = RenderHang(report, "train.py", {});
+  EXPECT_NE(text.find("\nA link between nodes is dead: " + reason + ".\n`ddprun doctor --nodes`"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("The others wait for"), std::string::npos) << text;
+  EXPECT_EQ(Summarize(report), "no worker has moved for 312 s: " + reason);
+}
+
+TEST(HangReport, OfSeveralNodesSaysWhereToLookIfNoRankStandsOut) {
+  HangReport report = ThreeRanks();
+  report.culprit = {};
+  report.several_nodes = true;
+  const std::string text = RenderHang(report, "train.py", {});
+  EXPECT_NE(text.find("No rank stands out.\nThe output of the other nodes may name"),
+            std::string::npos)
+      << text;
+}
+
 TEST(HangReport, ListsTheRanksThatHaveEndedBeforeThoseThatStandStill) {
   HangReport report = ThreeRanks();
   report.ended = {In(3, 417, State::kCompleted), {.rank = 4, .local_rank = 4, .pid = 104}};

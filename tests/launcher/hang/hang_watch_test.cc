@@ -54,6 +54,24 @@ TEST_F(HangWatchTest, NamesARankThatHasEndedWhenNoLivingOneStandsOut) {
   EXPECT_EQ(report_->culprit.reason, "has ended with code 0");
 }
 
+TEST_F(HangWatchTest, WarnsOnceOfADeadLinkBeforeTheTimeoutIsOver) {
+  HangSources sources;
+  sources.workers = [&] { return std::vector<LiveWorker>{{4, 0, pid_, 17}}; };
+  sources.dead_links = [](auto) { return std::vector<DeadLink>{{4, "a:1", "b:2", 9, 5}}; };
+  std::vector<std::string> lines;
+  sources.on_dead_link = [&](const std::string& line) {
+    EXPECT_FALSE(report_.has_value());
+    lines.push_back(line);
+  };
+  const HangWatch watch(clock_, std::chrono::milliseconds(300), std::move(sources),
+                        [&](const HangReport& report) { report_ = report; });
+  io_.run();
+  ASSERT_TRUE(report_.has_value());
+  EXPECT_EQ(report_->dead_links.size(), 1U);
+  ASSERT_EQ(lines.size(), 1U);
+  EXPECT_NE(lines[0].find(" s: b:2 does not acknowledge what rank 4 sends"), std::string::npos);
+}
+
 TEST_F(HangWatchTest, ReadsTheFlightRecorder) {
   const UniqueFd file = *CreateFlightRecorderFile(1);
   const auto recorder = *FlightRecorder::Attach(file, 0, 4);

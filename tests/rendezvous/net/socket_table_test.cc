@@ -32,6 +32,21 @@ TEST(SocketTable, WritesAnIpv4AddressInIpv6ClothesAsIpv4) {
   EXPECT_EQ(entries[0].remote, "[::1]:29500");
 }
 
+TEST(SocketTable, SaysHowOftenLostDataWereSentAgain) {
+  const std::string line =
+      "   0: 0100007F:9C40 0200007F:733C 01 000004D2:00000007 01:00000019 0000000B  1000        0 "
+      "7 1";
+  const auto resending = ParseSocketTable(line);
+  ASSERT_EQ(resending.size(), 1);
+  EXPECT_EQ(resending[0].unacknowledged, 1234);
+  EXPECT_EQ(resending[0].resends, 11);
+  // Timer 4 asks a receiver that is full, and such a link is not dead.
+  std::string full = line;
+  full.replace(full.find(" 01:0"), 4, " 04:");
+  ASSERT_EQ(ParseSocketTable(full).size(), 1);
+  EXPECT_EQ(ParseSocketTable(full)[0].resends, 0);
+}
+
 TEST(SocketTable, LeavesOutWhatItCannotRead) {
   EXPECT_THAT(ParseSocketTable(""), IsEmpty());
   EXPECT_THAT(ParseSocketTable("\n\n   1: 0100007F"), IsEmpty());

@@ -1,6 +1,14 @@
 #include "trainer/worker/job_clock.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <string>
+#include <thread>
+
+#include "base/stop_signals.h"
+#include "trainer/worker/job_watch.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -45,6 +53,32 @@ TEST(JobClock, LeavesTimeForTwoStepsAndTwoSaves) {
 TEST(JobClock, DoesNotEndAShortJobAtItsStart) {
   EXPECT_EQ(JobClock(JobThatEndsAt("1060"), 1000).Reserve(), 6);
   EXPECT_EQ(JobClock(JobThatEndsAt("1000"), 2000).Reserve(), 0);
+}
+
+struct Notes : Observer {
+  void OnNote(std::string_view note) override { text += note; }
+  std::string text;
+};
+
+TEST(JobWatch, WarnsOfASignalThatLeavesLessTimeThanTheLastSaveTook) {
+  const Environment environment(
+      Environment::Variables{{"DDPRUN_JOB_ID", "1"}, {"TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "9"}});
+  const StopRequest stop(RunConfig(), environment);
+  Notes notes;
+  JobWatch watch(stop, notes);
+  stop.job().NoteSave(100);
+  watch.OnSave(3, {});
+  EXPECT_EQ(notes.text, "");  // nothing ends the run
+  NoteStopSignals(environment);
+  ::kill(::getpid(), SIGTERM);
+  while (NotedStopSignal() == 0) std::this_thread::yield();
+  stop.job().NoteSave(0.01);
+  watch.OnSave(4, {});
+  EXPECT_EQ(notes.text, "");
+  stop.job().NoteSave(100);
+  watch.OnSave(5, {});
+  EXPECT_EQ(notes.text.find("warning: the signal came late: the save of step 5 has 0:0"), 0)
+      << notes.text;
 }
 
 }  // namespace
