@@ -155,7 +155,7 @@ class Predict(training.TrainingTest):
                          [(row["file"], row["class"])
                           for row in map(json.loads, done.stdout.splitlines())])
 
-    def tested(self, run):
+    def lines_of_tests(self, run):
         return [(line["step"], line["samples"], line["loss"]) for line in self.metrics(run)
                 if line.get("split") == "test"]
 
@@ -176,7 +176,7 @@ class Predict(training.TrainingTest):
                   if line.get("split") == "validation"}
         best = min(losses, key=losses.get)
         self.assertLess(best, 30)
-        ((step, samples, loss),) = self.tested("best")
+        ((step, samples, loss),) = self.lines_of_tests("best")
         self.assertEqual((best, 23), (step, samples))
         self.assertIn(f"test loss {loss:.4f}", job.out)
         found = json.loads(self.run_trainer(
@@ -190,13 +190,13 @@ class Predict(training.TrainingTest):
         # A run that is resumed makes up for a test that is missing, and for no other.
         config["run"]["resume"] = "auto"
         self.train(config, 2)
-        self.assertEqual([(step, samples, loss)], self.tested("best"))
+        self.assertEqual([(step, samples, loss)], self.lines_of_tests("best"))
         with open(self.path("runs/best/metrics.jsonl")) as file:
             lines = [line for line in file if '"split":"test"' not in line]
         with open(self.path("runs/best/metrics.jsonl"), "w") as file:
             file.writelines(lines)
         self.train(config, 2)
-        self.assertEqual([(step, samples, loss)], self.tested("best"))
+        self.assertEqual([(step, samples, loss)], self.lines_of_tests("best"))
 
         self.write("test.csv", "a,color,kind\n1,red,mid\n")
         config["run"] = {"name": "refused", "max_steps": 30}
@@ -224,12 +224,12 @@ class Predict(training.TrainingTest):
         job.send_signal(signal.SIGTERM)
         job.wait(timeout=harness.DEADLINE_S)
         self.assertIn("the test (data.test_files) was given up", said())
-        self.assertEqual([], self.tested("gpt"))
+        self.assertEqual([], self.lines_of_tests("gpt"))
         self.assertEqual("finished", self.metrics("gpt")[-1]["reason"])
         self.assertTrue(os.path.exists(self.path("runs/gpt/model/model.safetensors")))
         self.write("long.txt", text)
         self.train(config, 2)
-        ((step, samples, _),) = self.tested("gpt")
+        ((step, samples, _),) = self.lines_of_tests("gpt")
         self.assertEqual((4, True), (step, samples > 0))
 
     def test_a_language_model_is_evaluated_and_does_not_predict(self):
