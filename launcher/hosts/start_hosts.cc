@@ -168,6 +168,7 @@ class HostsRun {
 
   // Returns the job's exit code.
   Result<int> Run() {
+    ::signal(SIGCHLD, SIG_DFL);  // if it were ignored, the kernel would drop exit statuses
     for (const HostStart& start : plan_.starts) {
       agents_.push_back(std::make_unique<RemoteAgent>(io_, console_, start));
       DDPRUN_TRY(agents_.back()->Start(env_));
