@@ -40,7 +40,8 @@ struct AttentionInput {
   at::Tensor queries;   // [B, H, L, D]
   at::Tensor keys;      // [B, H', L, D]; H' divides H
   at::Tensor values;    // [B, H', L, D]
-  at::Tensor mask;      // undefined, or bool, broadcasts to [B, H, L, L]: true means key is seen
+  at::Tensor mask;      // undefined, or bool, broadcasts to [B, H, L, L]: true means key is seen;
+                        // on CUDA also numbers of the queries' type, added to the scores
   bool causal = false;  // only if `mask` is undefined
   double dropout = 0;   // of the probabilities
 };
