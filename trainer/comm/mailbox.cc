@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "trainer/comm/meeting_errors.h"
 
 namespace ddprun::trainer {
 
@@ -221,9 +222,11 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
     uint32_t seen = 0;
     uint64_t completions = 0;
     bool by_wire = false;
+    bool lost = false;
     {
       const std::lock_guard lock(mutex_);
       if (transfer.done) return transfer.status;
+      lost = IsLost(transfer.peer);  // before Progress(), which takes the last message of the lost
       if (transfer.peer != kAnyRank && OnThisNode(transfer.peer)) {
         channel = &readers_[static_cast<size_t>(placement_.LocalOf(transfer.peer))].channel();
         seen = channel->written.load(std::memory_order_acquire);
@@ -232,7 +235,7 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
       Progress();
       if (transfer.done) return transfer.status;
       by_wire = transfer.wire != nullptr || transfer.arriving != nullptr;
-      if (cancelled_ || Clock::now() >= deadline) {
+      if (lost || cancelled_ || Clock::now() >= deadline) {
         recording.Fail();
         return GiveUp(transfer);
       }
@@ -242,7 +245,8 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
       wire_.WaitForNews(completions, deadline, cancelled_);
     } else if (channel != nullptr) {
       WaitUntilReached(channel->written, channel->sleepers, seen + 1,
-                       {deadline, options_.spin, cancelled_});
+                       {deadline, options_.spin, cancelled_,
+                        [this, peer = transfer.peer] { return IsLost(peer); }});
     } else {
       std::this_thread::sleep_for(kPollTime);
     }
@@ -268,8 +272,16 @@ Status Mailbox::GiveUp(Transfer& transfer) {
   return transfer.status;
 }
 
+bool Mailbox::IsLost(int peer) const {
+  return peer != kAnyRank && OnThisNode(peer) && region_.control(placement_.LocalOf(peer)).given_up;
+}
+
 Error Mailbox::NotCome(const Transfer& transfer) const {
   const std::string peer = transfer.peer == kAnyRank ? "any rank" : TextOf(transfer.peer);
+  if (IsLost(transfer.peer)) {
+    const int name = placement_.NameOf(transfer.peer);
+    return RankLost(placement_.NameOf(placement_.rank()), name, "its message to this rank");
+  }
   return Error{.code = cancelled_ ? Code::kFailed : Code::kDeadlineExceeded,
                .title = cancelled_ ? "MESSAGE CANCELLED" : "MESSAGE TIMED OUT",
                .where = SelfText(),

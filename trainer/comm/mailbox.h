@@ -83,6 +83,7 @@ class Mailbox {
   void Record(Recording& recording, const Transfer& receive) const;
   Status GiveUp(Transfer& transfer);
   Block TakeBlock(size_t bytes);
+  bool IsLost(int peer) const;
   Error NotCome(const Transfer& transfer) const;
   Error WrongSize(const Transfer& receive, int from, size_t sent) const;
   bool OnThisNode(int rank) const { return placement_.NodeOf(rank) == placement_.node(); }
