@@ -67,7 +67,7 @@ def reductions(rank, size, _gloo):
 
 
 def copies(rank, size, gloo):
-    for dtype in TYPES:
+    for dtype in [one for one in TYPES if one != torch.int16]:  # which Gloo refuses
         for shape in SHAPES:
             own = values(shape, dtype, 7 + rank)
             results = {}
