@@ -48,7 +48,7 @@ std::terminate_handler handler_before = nullptr;
     std::fflush(stdout);
     ::_exit(status);
   } catch (...) {
-    ReportFailure(CurrentError(), Environment::OfProcess());
+    ReportFailure(uncaught_error(), Environment::OfProcess());
   }
   std::abort();
 }
@@ -91,6 +91,8 @@ void OnCrash(int signal) {
 }
 
 }  // namespace
+
+Error (*uncaught_error)() = &CurrentError;
 
 Error CurrentError() {
   try {

@@ -15,6 +15,9 @@ namespace ddprun {
 // Writes the error to the error file and, if `on_stderr`, to stderr. Returns the exit status.
 int ReportFailure(const Error& error, const Environment& environment, bool on_stderr = true);
 
+// Returns the error of an exception that nobody catches: CurrentError, if nobody sets another.
+extern Error (*uncaught_error)();
+
 struct WorkerError {
   std::string message;      // "ValueError: text", or the rendered Error of a ddprun worker
   std::string callstack;    // may be empty

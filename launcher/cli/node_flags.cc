@@ -7,10 +7,12 @@ namespace ddprun::launcher {
 
 std::string NodeFlagsText(const Options& options) {
   const rendezvous::RendezvousOptions& rdzv = options.rdzv;
-  if (!options.several_nodes()) return "";
+  // The agents of one host get the same flags, and --nnodes would count the hosts.
+  if (!options.several_nodes() || options.host_share) return "";
   std::string text;
-  const auto add = [&text](const std::string& name, const std::string& value) {
-    if (!value.empty()) text += "--" + name + "=" + QuoteForShell(value) + " ";
+  const auto add = [&](const std::string& name, const std::string& value) {
+    const bool needed = !options.in_cluster || options.given.contains(name);
+    if (needed && !value.empty()) text += "--" + name + "=" + QuoteForShell(value) + " ";
   };
   const bool fixed = options.backend->fixed;
   if (fixed || rdzv.node_rank) add("node_rank", std::to_string(rdzv.node_rank.value_or(0)));

@@ -85,6 +85,7 @@ struct Options {
   std::string rdzv_endpoint;                     // as given: host[:port]
   std::map<std::string, std::string> rdzv_conf;  // as given
   bool standalone = false;                       // one node; nnodes and master_* do not count
+  bool in_cluster = false;  // a batch system fills in what the user has not given
 
   // Failures.
   std::chrono::milliseconds monitor_interval{100};  // has no effect: ddprun does not poll

@@ -33,9 +33,18 @@ Status SettleNodes(const ClusterPlace& place, Options& options) {
                           ", and --spares is " + std::to_string(rules.spares) + ".",
                       "Start more agents, or leave fewer of them as spares.");
   }
-  const bool fits = rules.elastic() ? rules.min_nodes <= place.agents
-                                    : rules.max_nodes + rules.spares == place.agents;
-  if (fits) return {};
+  if (rules.elastic() && rules.min_nodes <= place.agents) {
+    // Nothing else of the step can join later, so nobody waits for it.
+    if (place.agents < rules.max_nodes) {
+      options.notes.push_back(place.started_by + " has " + CountText(place.agents, "agent") +
+                              " and gets no other: --nnodes=" + std::to_string(rules.min_nodes) +
+                              ":" + std::to_string(rules.max_nodes) + " means at most " +
+                              CountText(place.agents, "node") + " here");
+      rules.max_nodes = place.agents;
+    }
+    return {};
+  }
+  if (!rules.elastic() && rules.max_nodes + rules.spares == place.agents) return {};
   return DoesNotFit("nnodes",
                     place.started_by + " has started " + CountText(place.agents, "agent") +
                         ", and --nnodes is " + std::to_string(rules.min_nodes) +
@@ -129,9 +138,11 @@ Status CompleteOptions(const Environment& env, Options& options) {
   if (!place) return {};
   for (std::string& note : place->notes) options.notes.push_back(std::move(note));
   if (place->agents == kAsManyAsGiven) place->agents = options.rdzv.rules.max_nodes;
-  if (place->agents > 1) DDPRUN_TRY(SettleNodes(*place, options));
+  const bool is_step = !place->started_by.empty();
+  if (place->agents > 1 || (is_step && nodes_given)) DDPRUN_TRY(SettleNodes(*place, options));
   DDPRUN_TRY(SettleWorkers(*place, options));
   if (place->agents == 1) return {};
+  options.in_cluster = true;
   if (!options.given.contains("node_rank")) options.rdzv.node_rank = place->agent;
   if (!options.given.contains("rdzv_id")) options.rdzv.run_id = place->run_id;
   if (!SaysWhereToMeet(options)) DDPRUN_TRY(SettleEndpoint(*place, env, options));

@@ -26,6 +26,7 @@ namespace {
 
 using asio::posix::stream_descriptor;
 using nlohmann::json;
+using std::chrono::duration_cast;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
@@ -92,15 +93,15 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
     // the user wants.
     TuneConnection(socket_.native_handle(),
                    std::max(keep_alive.interval * keep_alive.max_attempts, milliseconds(15'000)));
-    ArmTimer();
+    ArmTimer(keep_alive.interval);
   }
 
   const asio::ip::address& peer() const { return peer_; }
   const asio::ip::address& own() const { return own_; }
 
  private:
-  void ArmTimer() {
-    timer_.expires_after(keep_alive_.interval);
+  void ArmTimer(milliseconds until) {
+    timer_.expires_after(until);
     timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
       if (!error && self->open_) self->OnTimer();
     });
@@ -110,13 +111,14 @@ class ControlChannel::Impl : public std::enable_shared_from_this<ControlChannel:
     const auto now = Clock::now();
     // The timer is late, because this process was stopped. Messages that came are not read yet.
     if (now - timer_.expiry() > keep_alive_.interval) last_heard_ = now;
-    // Divides, because a year times a million attempts is too large for nanoseconds.
-    if ((now - last_heard_) / keep_alive_.interval >= keep_alive_.max_attempts) {
-      return Close("nothing was heard from it for " +
-                   DurationText(keep_alive_.interval * keep_alive_.max_attempts));
+    // In milliseconds, because a year times a million attempts is too large for nanoseconds.
+    const milliseconds limit = keep_alive_.interval * keep_alive_.max_attempts;
+    const auto left = limit - duration_cast<milliseconds>(now - last_heard_);
+    if (left <= milliseconds(0)) {
+      return Close("nothing was heard from it for " + DurationText(limit));
     }
     Send({{"type", "alive"}});
-    if (open_) ArmTimer();
+    if (open_) ArmTimer(std::min(keep_alive_.interval, left));
   }
 
   void Arm(stream_descriptor::wait_type wait, void (Impl::*then)()) {

@@ -1,6 +1,8 @@
 """Steps of real SLURM jobs: srun ddprun makes one job of all nodes, whatever form the step has."""
 
+import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -195,13 +197,71 @@ class StepTest(slurm_test_case.SlurmTest):
 class TrainingTest(slurm_test_case.SlurmTest):
     NODES = "4"
 
+    def losses_in(self, out):
+        losses = re.findall(r"step (\d/4)  loss +(\S+)", out)
+        # One world writes each step once.
+        self.assertEqual([step for step, _ in losses], ["1/4", "2/4", "3/4", "4/4"], out)
+        return losses
+
     def train(self, *words):
         config = self.write("train.json", CONFIG.replace("FOLDER", self.folder))
         result = self.srun(*words, config)
         self.assertEqual(result.code, 0, result.out)
-        losses = re.findall(r"step (\d/4)  loss  (\S+)", result.out)
-        self.assertEqual([step for step, _ in losses], ["1/4", "2/4", "3/4", "4/4"], result.out)
-        return losses
+        return self.losses_in(result.out)
+
+    def language_configs(self):
+        """Small GPT and BERT configs with data of their own."""
+        draw = random.Random(1)
+        words = [f"w{i}" for i in range(200)]
+        os.makedirs(os.path.join(self.folder, "tokenizer"))
+        self.write("tokenizer/vocab.txt",
+                   "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
+        self.write("tokenizer/tokenizer_config.json", '{"tokenizer_class": "BertTokenizer"}')
+        rows = (" ".join(draw.choices(words, k=draw.randint(3, 20))) + f"\t{'ab'[i % 2]}\n"
+                for i in range(200))
+        pairs = self.write("pairs.tsv", "text\tlabel\n" + "".join(rows))
+        text = self.write("text.txt", " ".join(draw.choices(words, k=4000)))
+        common = {
+            "training": {"per_device_train_batch_size": 4},
+            "optimizer": {"type": "adamw", "learning_rate": 0.001},
+            "run": {"max_steps": 4, "output_dir": os.path.join(self.folder, "{name}")},
+            "report": {"logging_steps": 1},
+        }
+        size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+        return {
+            "gpt": common | {"model": {"type": "gpt", **size},
+                             "data": {"train_files": [text], "max_seq_length": 32}},
+            "bert": common | {"model": {"type": "bert", "vocab_size": 205, **size},
+                              "data": {"format": "text_classification", "train_files": [pairs],
+                                       "text_column": "text", "label_column": "label",
+                                       "tokenizer": os.path.join(self.folder, "tokenizer"),
+                                       "max_seq_length": 32}},
+        }
+
+    @unittest.skipUnless(TRAINER, "this build has no ddp-trainer")
+    def test_gpt_and_bert_train_on_two_and_four_nodes(self):
+        for name, config in self.language_configs().items():
+            path = self.write(f"{name}.json", json.dumps(config))
+            for nodes in (2, 4):
+                with self.subTest(model=name, nodes=nodes):
+                    alone = self.srun("-N1", DDPRUN, f"--nproc_per_node={2 * nodes}", path)
+                    self.assertEqual(alone.code, 0, alone.out)
+                    step = self.srun(f"-N{nodes}", DDPRUN, "--nproc_per_node=2", path)
+                    self.assertEqual(step.code, 0, step.out)
+                    state, script = self.end_of(self.sbatch(f"""
+                        export MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" |
+                            head -n 1)
+                        srun {DDPRUN} --nnodes=$SLURM_NNODES --nproc_per_node=2 \
+                            --rdzv_id=$SLURM_JOB_ID --rdzv_backend=c10d \
+                            --rdzv_endpoint=$MASTER_ADDR:29500 {path}
+                        """, f"-N{nodes}"))
+                    self.assertEqual(state, "COMPLETED", script)
+                    expected = self.losses_in(alone.out)
+                    self.assertGreater(len({loss for _, loss in expected}), 1, "it learns")
+                    for out in (step.out, script):
+                        for (_, one), (_, other) in zip(expected, self.losses_in(out), strict=True):
+                            # Sums over hosts are added in another order.
+                            self.assertAlmostEqual(float(one), float(other), delta=2e-4, msg=out)
 
     @unittest.skipUnless(TRAINER, "this build has no ddp-trainer")
     def test_configs_train_the_same_in_each_form_of_the_step(self):
@@ -210,6 +270,20 @@ class TrainingTest(slurm_test_case.SlurmTest):
         self.assertEqual(self.train("-N2", "--ntasks-per-node=2", DDPRUN), expected)
         # Without an agent, srun's own variables are enough on one node.
         self.assertEqual(self.train("-N1", "-n4", TRAINER), expected)
+
+    @unittest.skipUnless(TRAINER, "this build has no ddp-trainer")
+    def test_the_command_to_go_on_leaves_out_what_the_step_fills_in(self):
+        config = CONFIG.replace("FOLDER", self.folder).replace(': 4, "name"', ': 9999999, "name"')
+        config = self.write("train.json", config.replace('"logging_steps": 1', '"logging_steps": 99'))
+        job = self.sbatch(f"exec srun {DDPRUN} --nproc_per_node=2 {config}\n", "-N2")
+        self.wait_for(lambda: re.search(r"step +99/", self.output(job)), lambda: self.output(job))
+        self.cluster("exec", "scancel", "-s", "USR1", job)
+        _, out = self.end_of(job)
+        command = re.search(r"to go on:? +(?:srun )?ddprun (--nproc_per_node=2 --resume \S+)\n", out)
+        self.assertTrue(command, out)
+        again = self.srun("-N2", DDPRUN, "--dry_run", *command[1].split())
+        self.assertEqual(again.code, 0, again.out)
+        self.assertIn("2 agents, one a node", again.out)
 
     @unittest.skipUnless(os.environ.get("DDPRUN_TORCH_PYTHON"), "no PyTorch")
     def test_workers_of_pytorch_reduce_with_gloo(self):

@@ -2,11 +2,14 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_norm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/linalg_vector_norm.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "trainer/compute/kernels.h"
@@ -91,7 +94,10 @@ DeviceScalar SquaresOf(std::span<const at::Tensor> tensors) {
   const auto first = std::ranges::find_if(tensors, is_full);
   if (first != tensors.end() && !IsForHostKernels(*first)) {
     const at::NoGradGuard no_grad;
-    return DeviceScalar(SquaresByBlockOnDevice(tensors).sum());
+    if (!first->is_cuda()) return DeviceScalar(SquaresByBlockOnDevice(tensors).sum());
+    std::vector<at::Tensor> full;
+    std::ranges::copy_if(tensors, std::back_inserter(full), is_full);
+    return DeviceScalar(at::stack(at::_foreach_norm(full, 2, at::kDouble)).square_().sum());
   }
   const std::vector<double> sums = SquaresByBlock(tensors);
   return std::accumulate(sums.begin(), sums.end(), 0.0);

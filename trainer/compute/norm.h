@@ -27,7 +27,8 @@ std::vector<double> SquaresByBlock(std::span<const at::Tensor> tensors);
 at::Tensor SquaresByBlockOnDevice(std::span<const at::Tensor> tensors);
 
 // Returns the square of the norm over all tensors, the sum of SquaresByBlock(); 0 for no tensors.
-// They are dense and on one device. Does not wait for it.
+// They are dense and on one device. Does not wait for it. On CUDA, where one kernel takes many
+// tensors and not blocks, the last bits may differ from that sum.
 DeviceScalar SquaresOf(std::span<const at::Tensor> tensors);
 
 }  // namespace ddprun::trainer

@@ -104,6 +104,9 @@ Result<const CudaModule*> OpenCudaModule(const std::string& path) {
     return OtherBuild(path, std::string("LibTorch ") + module->torch,
                       std::string("LibTorch ") + TORCH_VERSION);
   }
+  // After an error of a device LibTorch's allocator throws when a tensor's memory is freed, thus
+  // while the stack unwinds: nobody catches that.
+  uncaught_error = [] { return CurrentDeviceError([] { return std::string("more memory"); }); };
   return module;
 }
 
@@ -200,6 +203,16 @@ Error CurrentDeviceError(const std::function<std::string()>& needs) {
                      "shows where. If the GPU itself\nis the reason, dmesg has lines with Xid, "
                      "and ddprun doctor --gpu does not list it any more.",
                  .page = "gpu-failed"};
+  } catch (const c10::DistBackendError& error) {
+    return Error{.title = "GPU COLLECTIVE FAILED",
+                 .what = std::string(error.what_without_backtrace()) +
+                         "\nResults of collectives were expected; this step's may be wrong, so it "
+                         "is neither reported nor saved.",
+                 .hint =
+                     "NCCL's lines above name the collective. Look at the messages of other ranks, "
+                     "and at the network\nbetween the GPUs (NCCL_DEBUG=INFO). If ranks are only "
+                     "slow, raise comm.train_timeout_seconds.",
+                 .page = "gpu-collective-failed"};
   } catch (...) {
     return CurrentError();
   }

@@ -145,6 +145,7 @@ EvalReport Evaluate(const Job& job,
   if (failure && !alone) std::rethrow_exception(failure);
   meetings.Meet(/*stop=*/false, failure);
   sums.SumOverRanks(mesh.control.get(), SummedRanks(job.config, ranks));
+  CheckCollectives(mesh);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   EvalReport report;
   report.loss = sums.loss();

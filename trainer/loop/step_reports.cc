@@ -107,7 +107,7 @@ bool StepReports::IsReported(int64_t step) const {
 
 bool StepReports::HasDiverged(const Strategy& strategy, const DeviceScalar& grad_norm) const {
   const TrainingConfig& training = job_.config.training;
-  const bool known = device_.is_cpu() && strategy.averages_gradients();
+  const bool known = mesh_.device.is_cpu() && strategy.averages_gradients();
   return known && training.stop_on_bad_loss && training.precision != Precision::kFp16 &&
          !std::isfinite(static_cast<double>(grad_norm));
 }
@@ -132,10 +132,12 @@ Votes StepReports::Report(const Observers* observers, const Votes& own, bool wai
   ReadFromDevice(results);
   const at::Tensor sums = summed_.defined() ? std::exchange(summed_, {})
                                             : SumsOverRanks(results, own, ranks_, control_.get());
+  // After the sum, because that names ranks that do not come.
+  if (!results.empty()) CheckCollectives(mesh_);
   const auto* row = sums.const_data_ptr<double>();
   DeviceMemoryPeak peak;
   if (!results.empty() && IsReported(results.back().report.step)) {
-    peak = PeakOverRanks(device_, control_.get());
+    peak = PeakOverRanks(mesh_.device, control_.get());
   }
   for (const StepResult& result : results) {
     StepReport report = result.report;

@@ -40,7 +40,7 @@ class StepReports {
  public:
   // `ranks` is SummedRanks().
   StepReports(const Job& job, const StepPlan& plan, const RankShare& ranks, const Mesh& mesh)
-      : job_(job), plan_(plan), ranks_(ranks), control_(mesh.control), device_(mesh.device) {}
+      : job_(job), plan_(plan), ranks_(ranks), control_(mesh.control), mesh_(mesh) {}
 
   // Adds a step for the next Report(), and logs it for reports of hangs.
   void Add(const StepResult& result, const Log& log);
@@ -73,7 +73,7 @@ class StepReports {
   const StepPlan plan_;
   const RankShare ranks_;
   const c10::intrusive_ptr<c10d::Backend> control_;
-  const c10::Device device_;
+  const Mesh mesh_;
   std::vector<StepResult> results_;
   at::Tensor summed_;       // of SumBeforeUpdate
   MeanMeter loss_;          // since the last step that was reported

@@ -38,6 +38,15 @@ bool AllRanks(const Mesh& mesh, bool own) {
   return all.item<int>() == 1;
 }
 
+void CheckCollectives(const Mesh& mesh) {
+  for (const Axis* axis : {&mesh.data, &mesh.shard, &mesh.replica, &mesh.tensor, &mesh.pipeline}) {
+    // Groups of the host throw their errors themselves.
+    if (axis->group == axis->host || axis->group->getError() == c10d::ErrorType::SUCCESS) continue;
+    C10_THROW_ERROR(DistBackendError, axis->group->getBackendName() +
+                                          " reports an error of a collective that was queued.");
+  }
+}
+
 bool HostWaitsForRanks(const Mesh& mesh) {
   return mesh.tensor.size == 1 && (mesh.device.is_cpu() || mesh.data.group == mesh.data.host);
 }

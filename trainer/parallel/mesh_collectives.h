@@ -33,6 +33,10 @@ void AllReduceOnHost(c10d::Backend* control,
 // Returns whether `own` is true on all ranks. A collective of the control group.
 bool AllRanks(const Mesh& mesh, bool own);
 
+// Throws c10::DistBackendError if a collective between devices has failed, for then its result is
+// wrong. Sees all collectives for whose results the host has waited.
+void CheckCollectives(const Mesh& mesh);
+
 // Returns whether the host waits for what ranks send each other in a step. If not, its clock does
 // not show how long a device waits.
 bool HostWaitsForRanks(const Mesh& mesh);

@@ -25,8 +25,10 @@ void RunBackward(int64_t step,
   } catch (const Failure&) {
     throw;  // errors of communication, which runs during backward
   } catch (const c10::OutOfMemoryError&) {
-    throw;  // CurrentDeviceError() describes these two
+    throw;  // CurrentDeviceError() describes these three
   } catch (const c10::AcceleratorError&) {
+    throw;
+  } catch (const c10::DistBackendError&) {
     throw;
   } catch (...) {
     throw Failure(Error{

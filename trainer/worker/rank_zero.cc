@@ -168,8 +168,10 @@ std::string ResumeCommand(const Job& job,
                           const RunFolder& folder) {
   if (job.config.checkpoint.save_only_model) return "";
   std::string command = "ddprun ";
-  if (header.nodes > 1) command += "--nnodes=" + std::to_string(header.nodes) + " ";
-  command += environment.GetOr("DDPRUN_NODE_FLAGS", "");  // as given to this node
+  // As given to this node; empty in a step of SLURM, which says how many nodes there are.
+  const std::optional<std::string> flags = environment.Get("DDPRUN_NODE_FLAGS");
+  if (header.nodes > 1 && flags != "") command += "--nnodes=" + std::to_string(header.nodes) + " ";
+  command += flags.value_or("");
   if (header.local_world_size > 1) {
     command += "--nproc_per_node=" + std::to_string(header.local_world_size) + " ";
   }

@@ -92,6 +92,11 @@ TEST(WorkerSpec, TellsTheTrainerTheFlagsByWhichItsNodeMeetsOthers) {
   EXPECT_EQ(flags(),
             "--rdzv_backend=c10d --rdzv_endpoint=10.0.0.1:29500 --rdzv_id='my job' "
             "--rdzv_conf=join_timeout=20 ");
+  plan.options.in_cluster = true;  // a new step has another endpoint
+  plan.options.given = {"rdzv_conf"};
+  EXPECT_EQ(flags(), "--rdzv_conf=join_timeout=20 ");
+  plan.options.host_share = HostShare{};
+  EXPECT_EQ(flags(), "");
 }
 
 TEST(WorkerSpec, OverridesTheRanksOfAnOuterJob) {

@@ -11,6 +11,7 @@
 namespace ddprun::launcher {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 
 // The second of two nodes with a task each.
@@ -158,6 +159,22 @@ TEST(CompleteOptions, StartsAWorkerForEachGpuOfTheStep) {
   env.Set("SLURM_PROCID", "0");
   EXPECT_EQ(Completed({}, env).nproc_per_node, "gpu");
   EXPECT_EQ(Completed({}, env).rdzv.rules.max_nodes, 1);
+}
+
+TEST(CompleteOptions, WaitsForNoNodeThatTheStepDoesNotHave) {
+  const Options two = Completed({"--nnodes=1:4"});
+  EXPECT_EQ(two.rdzv.rules.min_nodes, 1);
+  EXPECT_EQ(two.rdzv.rules.max_nodes, 2);
+  Environment env = SecondNode();
+  env.Set("SLURM_STEP_NODELIST", "a2");
+  env.Set("SLURM_STEP_TASKS_PER_NODE", "1");
+  env.Set("SLURM_STEP_NUM_TASKS", "1");
+  env.Set("SLURM_PROCID", "0");
+  const Options one = Completed({"--nnodes=1:2"}, env);
+  EXPECT_EQ(one.rdzv.rules.max_nodes, 1);
+  EXPECT_THAT(one.notes, ElementsAre(HasSubstr("has 1 agent and gets no other")));
+  EXPECT_FALSE(Complete({"--nnodes=2"}, env).has_value());
+  EXPECT_FALSE(Complete({"--nnodes=2:3"}, env).has_value());
 }
 
 TEST(CompleteOptions, RefusesFlagsThatDoNotFit) {

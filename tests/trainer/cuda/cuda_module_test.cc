@@ -65,6 +65,9 @@ TEST(CudaModule, TellsErrorsOfDevicesAsSuch) {
       told(c10::AcceleratorError({__func__, __FILE__, 0}, 719, "GPU has fallen off the bus"));
   EXPECT_EQ(lost.title, "GPU FAILED");
   EXPECT_THAT(lost.what, HasSubstr("fallen off the bus"));
+  const Error sum = told(c10::DistBackendError({__func__, __FILE__, 0}, "NCCL was aborted"));
+  EXPECT_EQ(sum.title, "GPU COLLECTIVE FAILED");
+  EXPECT_THAT(sum.what, HasSubstr("NCCL was aborted"));
   EXPECT_EQ(told(std::runtime_error("else")).what, "else");
 }
 

@@ -37,6 +37,7 @@ FUNCTIONS = {
     "libtorch_cuda.so": {
         NCCL + "eagerConnectSingleDevice(c10::Device)": "groups are connected when they are made",
         NCCL + "shutdown()": "Mesh::ShutDown()",
+        NCCL + "getError()": "CheckCollectives() asks for it before a step is reported",
         NCCL + "supportsTensorAlloc(signed char)": "MakeFlat() asks for it",
         NCCL + "allocateTensor(long, c10::TensorOptions)": "buckets are in NCCL's memory",
         NCCL + "_allgather_base(at::Tensor&, at::Tensor&,": "zero3 gathers parameters",

@@ -58,6 +58,7 @@ class SimulatedProcessGroup : public c10d::Backend {
   ~SimulatedProcessGroup() override;
 
   const std::string getBackendName() const override { return "simulated"; }
+  c10d::ErrorType getError() override { return c10d::ErrorType::SUCCESS; }
   void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
   void abort() override;
   // Makes the communicator, as the first collective does.

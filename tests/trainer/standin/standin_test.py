@@ -1,0 +1,234 @@
+"""Whole runs with run.device "cuda" through the real libtorch_cuda, on a stand-in for CUDA and NCCL
+(docs/gpu.md): the losses of the CPU, and what is said when a rank fails."""
+
+import os
+import random
+import signal
+
+import harness
+import training
+
+STANDIN = os.environ["STANDIN_FOLDER"]
+DEADLINE_OF_RANKS_S = 5
+ZERO = ("zero1", "zero2", "zero3")
+
+
+class OnTheStandIn(training.TrainingTest):
+    def env(self, **more):
+        # A line for each launch, of all ranks.
+        standin = {"STANDIN_LAUNCHES": self.path("launches"), "FAKE_GPUS": "8",
+                   "LD_PRELOAD": os.path.join(STANDIN, "libcudart.so.13"),
+                   "LD_LIBRARY_PATH": STANDIN,
+                   "DDPRUN_CUDA_MODULE": os.path.join(STANDIN, "libstandin_cuda.so")}
+        return super().env(**standin, **more)
+
+    def losses_of(self, name, ranks, config):
+        config["run"].update(name=name, output_dir="runs/{name}")
+        job = self.run_ddprun(f"--nproc_per_node={ranks}", self.write_config(config))
+        self.assertEqual(job.returncode, 0, job.err)
+        # The stand-in, NCCL's process group and a graph that is not used say so on stderr.
+        self.assertEqual(job.err, "")
+        losses = self.losses(name)
+        self.assertGreater(len(set(losses)), 1, "it learns")
+        return losses
+
+    def compare(self, make_config, ranks=1, tolerance=1e-5, mesh="", **sections):
+        """The losses on CUDA are those on the CPU."""
+        losses = {}
+        for device in ("cpu", "cuda"):
+            config = make_config(**sections)
+            config["run"]["device"] = device
+            if device == "cpu":
+                config["training"].pop("cuda_graph", None)
+            losses[device] = self.losses_of(device + mesh, ranks, config)
+        largest = max(abs(one - other) for one, other in zip(*losses.values(), strict=True))
+        print(f"{self._testMethodName} {mesh}: largest difference of losses: {largest:.2e}")
+        self.assertLess(largest, tolerance)
+        self.assertEqual(self.metrics("cuda" + mesh)[0]["device"], "cuda:0")
+
+        with open(self.path("launches")) as file:
+            launches = file.read()
+        os.remove(file.name)
+        if ranks > 1:
+            self.assertIn("ncclAllReduce", launches)
+        self.assertEqual("graph of" in launches, "cuda_graph" in sections.get("training", {}))
+        return launches
+
+    def fresh(self, model, data, steps=4):
+        def make(**sections):
+            config = training.gpt_config(**sections)
+            config["model"], config["data"] = model, data
+            config["run"]["max_steps"] = steps
+            return config
+        return make
+
+    def bert(self):
+        draw = random.Random(1)
+        words = [f"w{i}" for i in range(200)]
+        os.makedirs(self.path("tokenizer"))
+        self.script("tokenizer/vocab.txt",
+                    "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
+        self.script("tokenizer/tokenizer_config.json", '{"tokenizer_class": "BertTokenizer"}')
+        rows = (" ".join(draw.choices(words, k=draw.randint(3, 20))) + f"\t{'ab'[i % 2]}\n"
+                for i in range(100))
+        self.script("pairs.tsv", "text\tlabel\n" + "".join(rows))
+        return self.fresh({"type": "bert", "hidden_size": 32, "num_hidden_layers": 2,
+                           "num_attention_heads": 4, "vocab_size": 205},
+                          {"format": "text_classification", "train_files": ["pairs.tsv"],
+                           "text_column": "text", "label_column": "label",
+                           "tokenizer": "tokenizer", "max_seq_length": 32})
+
+    def test_one_rank_of_a_small_model(self):
+        self.compare(training.toy_config)
+
+    def test_one_rank_of_a_gpt(self):
+        launches = self.compare(training.gpt_config)
+        self.assertNotIn("NormTwoOps", launches, "one kernel takes the norms of many gradients")
+
+    def test_one_rank_of_a_gpt_in_bf16(self):
+        self.compare(training.gpt_config, tolerance=5e-2, training={"precision": "bf16"})
+
+    def test_one_rank_of_a_bert(self):
+        self.compare(self.bert())
+
+    def test_one_rank_of_a_llama(self):
+        self.compare(self.fresh({"type": "llama", "hidden_size": 32, "num_hidden_layers": 2,
+                                 "num_attention_heads": 4, "num_key_value_heads": 2,
+                                 "vocab_size": 256}, training.gpt_config()["data"]))
+
+    def test_one_rank_with_images(self):
+        self.compare(self.fresh({"type": "cnn", "channels": [8, 16], "hidden_size": 32},
+                                self.image_data(64, 32)))
+
+    def test_one_rank_with_batch_norm(self):
+        self.compare(self.fresh({"type": "resnet18"}, self.image_data(64, 32), steps=2),
+                     tolerance=1e-4)
+
+    def test_a_graph_of_one_rank(self):
+        self.compare(training.gpt_config, training={"cuda_graph": True})
+
+    def test_a_graph_of_two_ranks(self):
+        self.compare(training.gpt_config, 2, training={"cuda_graph": True})
+
+    def test_ddp_of_two_ranks(self):
+        self.compare(training.gpt_config, 2, strategy={"type": "ddp", "bucket_cap_mb": 0.02,
+                                                       "first_bucket_mb": 0.01})
+
+    def test_ddp_of_four_ranks(self):
+        self.compare(training.toy_config, 4)
+
+    def test_ddp_of_eight_ranks(self):
+        self.compare(training.toy_config, 8)
+
+    def test_zero1(self):
+        self.compare(training.gpt_config, 2, strategy={"type": "zero1"})
+
+    def test_zero2(self):
+        self.compare(training.gpt_config, 2, strategy={"type": "zero2"})
+
+    def test_zero3(self):
+        self.compare(training.gpt_config, 2, strategy={"type": "zero3"})
+
+    def test_tensor_parallel(self):
+        self.compare(training.gpt_config, 2, strategy={"type": "tensor_parallel"})
+
+    def test_pipeline(self):
+        self.compare(training.gpt_config, 2, strategy={"type": "pipeline"},
+                     training={"gradient_accumulation_steps": 2})
+
+    def compare_meshes(self, ranks, meshes):
+        gpt = self.fresh({"type": "gpt", "hidden_size": 32, "num_hidden_layers": 8,
+                          "num_attention_heads": 8}, training.gpt_config()["data"], steps=3)
+        for number, strategy in enumerate(meshes):
+            with self.subTest(ranks=ranks, **strategy):
+                self.compare(gpt, ranks, mesh=str(number), strategy=strategy,
+                             training={"per_device_train_batch_size": 4,
+                                       "gradient_accumulation_steps": 2})
+
+    def test_meshes_of_four_ranks(self):
+        self.compare_meshes(4, [
+            *({"type": name} for name in (*ZERO, "tensor_parallel", "pipeline")),
+            {"type": "zero3", "shard_size": 2},
+            {"type": "zero3", "tensor_parallel_size": 2},
+            {"type": "tensor_parallel", "tensor_parallel_size": 2},
+            {"type": "pipeline", "pipeline_parallel_size": 2, "tensor_parallel_size": 2}])
+
+    def test_meshes_of_eight_ranks(self):
+        self.compare_meshes(8, [
+            *({"type": name} for name in (*ZERO, "tensor_parallel", "pipeline")),
+            {"type": "zero3", "shard_size": 2, "tensor_parallel_size": 2},
+            {"type": "zero1", "pipeline_parallel_size": 2},
+            {"type": "pipeline", "pipeline_parallel_size": 2, "tensor_parallel_size": 2}])
+
+    def test_goes_on_from_a_checkpoint(self):
+        runs = (("all", 6, {}), ("first", 3, {}), ("first", 6, {"resume": "auto"}))
+        for name, steps, resume in runs:
+            config = training.gpt_config(run={"device": "cuda", "max_steps": steps, **resume},
+                                         strategy={"type": "zero1"})
+            config["scheduler"] = {"lr_scheduler_type": "constant"}
+            losses = self.losses_of(name, 2, config)
+            if name == "all":
+                whole = losses
+        self.assertEqual(losses[-3:], whole[-3:])
+
+    def running(self, *options, **sections):
+        """A job of two ranks that does not end by itself, and the pids of its ranks."""
+        config = training.gpt_config(run={"device": "cuda", "max_steps": 100000000}, **sections)
+        job = self.start("--nproc_per_node=2", *options, self.write_config(config))
+        while not job.stdout.readline().startswith("step"):
+            self.assertIsNone(job.poll(), "training did not begin")
+        # The template comes first, then its ranks in their order.
+        _, *ranks = sorted(pid for pid in harness.processes_with(self.mark)
+                           if os.readlink(f"/proc/{pid}/exe").endswith("ddp-trainer"))
+        self.assertEqual(len(ranks), 2)
+        return job, ranks
+
+    def test_names_a_rank_that_was_killed(self):
+        job, ranks = self.running()
+        os.kill(ranks[1], signal.SIGKILL)
+        self.finish(job)
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("Rank 1", job.err)
+        self.assertIn("SIGKILL", job.err)
+        self.assert_nothing_left()
+
+    def test_names_a_rank_that_hangs(self):
+        job, ranks = self.running(comm={"train_timeout_seconds": DEADLINE_OF_RANKS_S})
+        os.kill(ranks[1], signal.SIGSTOP)
+        self.finish(job)
+        self.assertNotEqual(job.returncode, 0)
+        # It is missed in a collective over the host: at once, or after NCCL's watchdog.
+        self.assertRegex(job.err, r"did not come to .* in time: 1\.")
+        self.assert_nothing_left()
+
+    def test_keeps_no_step_whose_gradients_were_not_summed(self):
+        # Both ranks lose NCCL's network, and no collective over the host shows it.
+        config = training.gpt_config(
+            run={"device": "cuda"}, comm={"train_timeout_seconds": DEADLINE_OF_RANKS_S},
+            checkpoint={"save_steps": 1})
+        job = self.run_ddprun("--nproc_per_node=2", self.write_config(config),
+                              env={"STANDIN_NETWORK_BREAKS_AT": "3"})
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("GPU COLLECTIVE FAILED", job.err)
+        self.assertEqual([row["step"] for row in self.metrics("gpt") if "loss" in row], [1])
+        self.assertLessEqual(set(os.listdir(self.path("runs/gpt/checkpoints"))),
+                             {"latest", "step-1"})
+
+    def test_says_that_memory_is_not_enough(self):
+        config = training.gpt_config(run={"device": "cuda"})
+        job = self.run_ddprun("--nproc_per_node=1", self.write_config(config),
+                              env={"STANDIN_MEMORY": str(1 << 20)})
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("OUT OF GPU MEMORY", job.err)
+
+    def test_says_that_the_device_failed(self):
+        config = training.gpt_config(run={"device": "cuda"})
+        job = self.run_ddprun("--nproc_per_node=1", self.write_config(config),
+                              env={"STANDIN_BREAKS_AT": "500"})
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("GPU FAILED", job.err)
+        self.assertIn("an illegal memory access was encountered", job.err)
+
+
+if __name__ == "__main__":
+    harness.main()
