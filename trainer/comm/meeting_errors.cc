@@ -9,7 +9,7 @@ Error RankLost(int rank, int lost, const std::string& before) {
       .code = Code::kRankLost,
       .title = "RANK LOST",
       .where = "rank " + std::to_string(rank),
-      .what = "Rank " + std::to_string(lost) + " was killed before it came to " + before + ".",
+      .what = "Rank " + std::to_string(lost) + " ended before it came to " + before + ".",
       .hint = "Only a step of training is done again with another process in its place.",
       .page = "rank-lost"};
 }
