@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <string>
 
+#include "base/crc32c.h"
 #include "fuzz/input.h"
 #include "trainer/checkpoint/commit.h"
-#include "trainer/checkpoint/crc32c.h"
 
 namespace {
 

@@ -9,6 +9,7 @@
 #include "launcher/batch/batch_job.h"
 #include "launcher/cluster/cluster.h"
 #include "launcher/doctor/doctor.h"
+#include "launcher/hosts/hosts.h"
 #include "launcher/requests/request_command.h"
 #include "launcher/store/store_command.h"
 #include "launcher/submit/submit.h"
@@ -17,7 +18,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-constexpr std::array<Subcommand, 6> kSubcommands = {{
+constexpr std::array<Subcommand, 7> kSubcommands = {{
     {"doctor", "[--gpu] [--nodes] [--json]", "what this machine can do, and what is missing",
      RunDoctor},
     {"store", "[options]", "a store on its own, see ddprun store --help", RunStoreCommand},
@@ -25,6 +26,7 @@ constexpr std::array<Subcommand, 6> kSubcommands = {{
     {"save", "JOB", "ask a running run for a checkpoint", RunSave},
     {"stop", "JOB", "ask a running run to save and to end", RunStop},
     {"explain", "NAME", "what a message, or a key of a config, means", RunExplain},
+    {"on_host", "", "what --hostfile starts on each host", RunOnHost},
 }};
 
 }  // namespace
@@ -46,6 +48,8 @@ Result<int> RunCommandLine(const std::vector<std::string>& args,
     if (args.empty() || args.front() != command.name) continue;
     return command.run({args.begin() + 1, args.end()}, env);
   }
+  DDPRUN_ASSIGN(const std::optional<int> code, StartHosts(args, env));
+  if (code) return *code;
   DDPRUN_ASSIGN(auto parsed, ParseOptions(args, env, subcommands, CompleteOptions));
   if (const auto* text = std::get_if<TextToPrint>(&parsed)) {
     std::fputs(text->text.c_str(), stdout);

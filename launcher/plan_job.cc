@@ -5,6 +5,7 @@
 #include "base/terminal.h"
 #include "launcher/agent/virtual_local_rank.h"
 #include "launcher/cli/device_count.h"
+#include "launcher/cli/network_interface.h"
 #include "launcher/cli/numa_binding.h"
 #include "launcher/cli/target.h"
 #include "launcher/doctor/health.h"
@@ -24,6 +25,12 @@ Result<AgentPlan> PlanJob(Options options, const Environment& env) {
   if (!options.numa_binding.empty()) {
     DDPRUN_ASSIGN(plan.cpus,
                   BindWorkers(options.numa_binding, workers, ReadCpuTopology(env, AllowedCpus())));
+  }
+  if (const std::string& wanted = options.network_interface; !wanted.empty()) {
+    DDPRUN_ASSIGN(const rendezvous::OwnAddress own,
+                  FindInterface(wanted, rendezvous::ReadOwnAddresses()));
+    if (options.rdzv.local_addr.empty()) options.rdzv.local_addr = own.address.to_string();
+    UseInterface(own.interface, plan.env);
   }
   plan.host = rendezvous::HostName();
   if (!options.report_file.empty()) {

@@ -44,8 +44,11 @@ MAY_INCLUDE = {
     "launcher/batch": ["launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/submit": ["launcher/batch", "launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/requests": ["launcher/submit", "launcher/process", "base"],
+    "launcher/hosts": [
+        "launcher/cli", "launcher/cluster", "launcher/output", "launcher/process", *RENDEZVOUS
+    ],
     "launcher": [
-        "launcher/doctor", "launcher/sweep", "launcher/agent", "launcher/batch",
+        "launcher/doctor", "launcher/hosts", "launcher/sweep", "launcher/agent", "launcher/batch",
         "launcher/cluster", "launcher/submit", "launcher/requests", *LAUNCHER_PARTS
     ],
     "trainer/config": ["base"],
@@ -87,7 +90,7 @@ MAY_INCLUDE = {
     "trainer/worker": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data",
         "trainer/job", "trainer/loop", "trainer/models", "trainer/parallel", "trainer/report",
-        "trainer/state", "trainer/text", *TASK
+        "trainer/state", "trainer/strategies", "trainer/text", *TASK
     ],
     "python": ["trainer/comm"],
     "apps/ddprun": ["launcher", *RENDEZVOUS],

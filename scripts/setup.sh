@@ -26,7 +26,8 @@ LOG=$ROOT/.deps/setup.log
 APT_LAUNCHER="g++ cmake ninja-build nlohmann-json3-dev libasio-dev libspdlog-dev"
 APT_BUILD="ccache git python3 python3-venv libcli11-dev libicu-dev libucx-dev libsimdjson-dev
            libjpeg-dev libpng-dev zlib1g-dev"
-APT_TESTS="libgtest-dev libgmock-dev mandoc zsh clang clang-format clang-tidy doxygen iproute2"
+APT_TESTS="libgtest-dev libgmock-dev mandoc zsh clang clang-format clang-tidy doxygen iproute2
+           openssh-client openssh-server"
 APT_PEERS="openmpi-bin libopenmpi-dev mpich libmpich-dev tmux slurm-wlm munge"
 
 # Ends the script unless as_root will work.

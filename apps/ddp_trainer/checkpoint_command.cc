@@ -136,30 +136,19 @@ void RefuseFileOfCheckpoint(const std::string& to) {
 }
 
 int Export(const CheckpointFlags& flags, const Environment& environment) {
-  Find(flags.path);  // throws if there is none
   RefuseFileOfCheckpoint(flags.to);
-  std::optional<Checkpoint> checkpoint;
-  if (IsCheckpoint(flags.path)) {
-    checkpoint = ValueOrThrow(Checkpoint::Open(flags.path));
-  } else {
-    NewestCheckpoint newest = ValueOrThrow(OpenNewest(CheckpointsOf(flags.path)));
-    for (const Error& error : newest.skipped) {
-      std::fprintf(stderr, "passed over: %s\n", ErrorLine(error).c_str());
-    }
-    if (!newest.checkpoint) throw Failure(newest.skipped.front());
-    checkpoint = std::move(newest.checkpoint);
-  }
+  const Checkpoint checkpoint = OpenNamed(flags.path);
   const Exported what = flags.all ? Exported::kAll : Exported::kModel;
   const std::string extension = fs::path(flags.to).extension().string();
   if (extension == ".pt" || extension == ".pth" || extension == ".bin") {
-    ExportTorchFile(*checkpoint, flags.to, what);
+    ExportTorchFile(checkpoint, flags.to, what);
   } else if (extension == ".safetensors") {
-    ExportSafetensors(*checkpoint, flags.to, what);
-  } else if (const auto missing = ExportFolder(*checkpoint, flags.to, environment)) {
+    ExportSafetensors(checkpoint, flags.to, what);
+  } else if (const auto missing = ExportFolder(checkpoint, flags.to, environment)) {
     std::fprintf(stderr, "warning: without names of classes: %s\n", ErrorLine(*missing).c_str());
   }
-  std::printf("%s: step %lld of %s\n", flags.to.c_str(), static_cast<long long>(checkpoint->step()),
-              checkpoint->path().c_str());
+  std::printf("%s: step %lld of %s\n", flags.to.c_str(), static_cast<long long>(checkpoint.step()),
+              checkpoint.path().c_str());
   return 0;
 }
 
@@ -171,6 +160,17 @@ std::string CheckpointsOf(const std::string& path) {
   if (!config.is_object()) return fs::is_directory(inside) ? inside : path;
   const auto section = config.value("checkpoint", nlohmann::json::object());
   return CheckpointFolderOf(path, section.value("dir", ""));
+}
+
+Checkpoint OpenNamed(const std::string& path) {
+  Find(path);  // throws if there is none
+  if (IsCheckpoint(path)) return ValueOrThrow(Checkpoint::Open(path));
+  NewestCheckpoint newest = ValueOrThrow(OpenNewest(CheckpointsOf(path)));
+  for (const Error& error : newest.skipped) {
+    std::fprintf(stderr, "passed over: %s\n", ErrorLine(error).c_str());
+  }
+  if (!newest.checkpoint) throw Failure(newest.skipped.front());
+  return *std::move(newest.checkpoint);
 }
 
 void AddCheckpointCommand(CLI::App& app, Command& chosen) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/env.h"
+#include "trainer/checkpoint/checkpoint.h"
 
 namespace CLI {
 class App;
@@ -22,8 +23,14 @@ void AddCheckCommand(CLI::App& app, Command& chosen);
 void AddCheckpointCommand(CLI::App& app, Command& chosen);
 // diff: shows where two runs begin to differ. Status 1: they computed different values.
 void AddDiffCommand(CLI::App& app, Command& chosen);
+// evaluate: shows the loss and the metrics of a run's model on other files.
+void AddEvaluateCommand(CLI::App& app, Command& chosen);
 // plan: shows the costs of each strategy, and which to take.
 void AddPlanCommand(CLI::App& app, Command& chosen);
+// predict: writes what a run's model predicts for rows without labels.
+void AddPredictCommand(CLI::App& app, Command& chosen);
+// report: writes a page about runs.
+void AddReportCommand(CLI::App& app, Command& chosen);
 // tokenize: makes a token file of text files; progress goes to stderr.
 void AddTokenizeCommand(CLI::App& app, Command& chosen);
 // generate: writes text with the model of a folder; its speed goes to stderr.
@@ -31,5 +38,9 @@ void AddGenerateCommand(CLI::App& app, Command& chosen);
 
 // Returns the folder with the checkpoints of `path`, which is a run folder or this folder itself.
 std::string CheckpointsOf(const std::string& path);
+
+// Opens the newest undamaged checkpoint of a run folder or a folder of checkpoints, or the
+// checkpoint `path`. Damaged checkpoints that it passes over go to stderr. Throws Failure.
+Checkpoint OpenNamed(const std::string& path);
 
 }  // namespace ddprun::trainer

@@ -123,10 +123,11 @@ int Run(int argc, char** argv, const Environment& environment) {
   std::string key;
   doc->add_option("key", key, "section.key, or what another tool calls it");
   ddprun::trainer::Command chosen;
-  for (const auto add :
-       {ddprun::trainer::AddCheckCommand, ddprun::trainer::AddPlanCommand,
-        ddprun::trainer::AddCheckpointCommand, ddprun::trainer::AddDiffCommand,
-        ddprun::trainer::AddTokenizeCommand, ddprun::trainer::AddGenerateCommand}) {
+  for (const auto add : {ddprun::trainer::AddCheckCommand, ddprun::trainer::AddPlanCommand,
+                         ddprun::trainer::AddCheckpointCommand, ddprun::trainer::AddDiffCommand,
+                         ddprun::trainer::AddReportCommand, ddprun::trainer::AddTokenizeCommand,
+                         ddprun::trainer::AddGenerateCommand, ddprun::trainer::AddEvaluateCommand,
+                         ddprun::trainer::AddPredictCommand}) {
     add(app, chosen);
   }
   if (argc > 1 && IsNoCommand(app, argv[1])) return 2;

@@ -83,6 +83,27 @@ std::vector<Flag> RendezvousFlags() {
   };
 }
 
+// StartHosts() reads their values before the options of a job are known.
+std::vector<Flag> HostFlags() {
+  return {
+      {.name = "hostfile",
+       .short_names = "hostfile",
+       .value = "FILE",
+       .of_torchrun = false,
+       .help = "Start an agent by ssh on each host of FILE, which has lines HOST [slots=N]",
+       .expected = "a file",
+       .completion = Completion::kFile,
+       .read = [](std::string_view text, Options&) { return !text.empty(); }},
+      {.name = "ssh_command",
+       .value = "COMMAND",
+       .of_torchrun = false,
+       .help = "hostfile: how to reach a host (default \"ssh -o BatchMode=yes -o "
+               "ServerAliveInterval=15\")",
+       .expected = "a program and its options, separated by blanks",
+       .read = [](std::string_view text, Options&) { return !TrimBlanks(text).empty(); }},
+  };
+}
+
 }  // namespace
 
 std::vector<Flag> NodeFlags() {
@@ -136,6 +157,16 @@ std::vector<Flag> NodeFlags() {
                    .read = [](std::string_view text, Options& o) {
                      return ReadAddress(text, o.rdzv.local_addr);
                    }});
+  flags.push_back({.name = "network_interface",
+                   .value = "NAME",
+                   .of_torchrun = false,
+                   .help = "Talk to the other nodes over eth1, or over what has an address in "
+                           "10.1.0.0/16",
+                   .expected = "the name of an interface, or a network as 10.1.0.0/16",
+                   .read = [](std::string_view text, Options& o) {
+                     return ReadText(text, o.network_interface);
+                   }});
+  for (const Flag& flag : HostFlags()) flags.push_back(flag);
   flags.push_back(
       {.name = "standalone",
        .variable = "PET_STANDALONE",

@@ -28,9 +28,10 @@ constexpr auto kKnown = std::to_array<KnownFlags>({
     {"main_process_port port dist_url", "Here it is --master_port=PORT, with --master_addr=HOST."},
     {"same_network launcher no_ssh no_local_rank deepspeed_multinode_launcher",
      "Leave it out: ddprun starts workers on its own machine, without ssh."},
-    {"hostfile hosts host H machinefile f nodelist w ssh_port deepspeed_hostfile",
-     "ddprun does not log in to other machines: start it on each one, with --nnodes=N\n"
-     "--node_rank=I --master_addr=HOST_OF_NODE_0. Under SLURM: srun ddprun ..."},
+    {"hosts H machinefile f nodelist w deepspeed_hostfile",
+     "Here it is --hostfile=FILE, with a line HOST or HOST slots=N for each host. Under SLURM:\n"
+     "srun ddprun ..."},
+    {"ssh_port", "Here it is --ssh_command=\"ssh -p PORT\"."},
     {"min_elastic_nodes max_elastic_nodes elastic_training",
      "Here it is --nnodes=MIN:MAX --rdzv_backend=c10d --rdzv_endpoint=HOST:PORT."},
     {"partition p account A time qos job_name J",

@@ -7,9 +7,9 @@
 
 namespace ddprun::launcher {
 
-// Returns the flags by which this node meets the others, except --nnodes, for a shell, each with a
-// blank behind it; "" for a single node. In a cluster these are the flags that the user has given:
-// a new step fills in the rest. REQUIRES: `options` are of ParseOptions().
+// Returns the flags by which this node meets the others, for a shell, each with a blank behind it;
+// "" for a single node. In a cluster these are the flags that the user has given: a new step fills
+// in the rest. REQUIRES: `options` are of ParseOptions().
 std::string NodeFlagsText(const Options& options);
 
 }  // namespace ddprun::launcher

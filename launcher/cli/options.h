@@ -4,7 +4,6 @@
 #include <signal.h>
 
 #include <chrono>
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -83,6 +82,7 @@ struct Options {
   const rendezvous::Backend* backend = &rendezvous::kStaticBackend;
   std::string rdzv_backend = "static";           // as given
   std::string rdzv_endpoint;                     // as given: host[:port]
+  std::string network_interface;                 // as given: a name or a network
   std::map<std::string, std::string> rdzv_conf;  // as given
   bool standalone = false;                       // one node; nnodes and master_* do not count
   bool in_cluster = false;  // a batch system fills in what the user has not given

@@ -19,6 +19,10 @@ namespace ddprun::launcher {
 // `agents` of a job whose environment does not say how many there are: --nnodes says it.
 inline constexpr int kAsManyAsGiven = 0;
 
+// --hostfile gives an agent its place here: "AGENT AGENTS HOST RUN_ID", where the agents meet on
+// HOST.
+inline constexpr const char* kHostPlaceVariable = "DDPRUN_HOST_PLACE";
+
 // What the environment says. The fields become options that the user has not given.
 struct ClusterPlace {
   std::string started_by;  // "SLURM step 17.0", for messages
@@ -45,6 +49,7 @@ struct Cluster {
   Result<std::optional<ClusterPlace>> (*find_place)(const Environment& env);
 };
 
+extern const Cluster kHostfile;
 extern const Cluster kSlurm;
 extern const Cluster kMpirun;
 extern const Cluster kKubernetes;

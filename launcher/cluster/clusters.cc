@@ -5,7 +5,8 @@
 namespace ddprun::launcher {
 
 std::span<const Cluster* const> Clusters() {
-  static constexpr std::array<const Cluster*, 3> kAll = {&kSlurm, &kMpirun, &kKubernetes};
+  static constexpr std::array<const Cluster*, 4> kAll = {&kHostfile, &kSlurm, &kMpirun,
+                                                         &kKubernetes};
   return kAll;
 }
 

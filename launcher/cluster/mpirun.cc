@@ -46,6 +46,7 @@ Result<std::optional<ClusterPlace>> FindPlace(const Environment& env, const Name
                          "Say where the first process runs: mpirun -x MASTER_ADDR=HOST "
                          "... (MPICH: -genv MASTER_ADDR HOST)"};
   if (here == 1) return std::optional(std::move(place));
+  // The variables do not tell unequally many consecutive ranks from ranks dealt in turn.
   if ((rank - local) % here != 0) {
     return Error{.code = Code::kUsage,
                  .title = "PROCESSES DEALT TO THE HOSTS IN TURN",
@@ -54,8 +55,11 @@ Result<std::optional<ClusterPlace>> FindPlace(const Environment& env, const Name
                          std::to_string(local) + " of " + std::to_string(here) +
                          " on its host; expected that each host has consecutive ranks, and as many "
                          "as the others.",
-                 .hint = "mpirun --map-by slot does that, or start one agent a host:\n" +
-                         place.one_agent_a_host + " ddprun --nproc_per_node=N ...",
+                 .hint =
+                     "mpirun --map-by slot deals them so. For hosts with unequally many, without "
+                     "mpirun:\n  ddprun --hostfile=FILE TARGET, where FILE has lines HOST "
+                     "slots=N\nOr one agent a host: " +
+                     place.one_agent_a_host + " ddprun --nproc_per_node=N ...",
                  .page = "processes-in-turn"};
   }
   place.share = HostShare{.first_local_rank = static_cast<int>(local),

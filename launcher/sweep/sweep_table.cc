@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "base/line_chart.h"
+
 namespace ddprun::launcher {
 
 namespace {
@@ -36,13 +38,6 @@ std::vector<bool> BestRows(const std::vector<SweepRow>& rows) {
   std::vector<bool> best;
   for (const double loss : losses) best.push_back(!alike && std::isfinite(loss) && loss == least);
   return best;
-}
-
-std::string ShortNumber(double value) {
-  if (std::isnan(value)) return "nan";
-  std::array<char, 32> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), "%.5g", value);
-  return buffer.data();
 }
 
 std::vector<std::string> ColumnTitles(const std::vector<SweepRow>& rows) {
@@ -77,7 +72,7 @@ std::vector<std::string> Cells(const SweepRow& row, std::string (*number)(double
 
 std::string TerminalTable(const std::vector<SweepRow>& rows) {
   std::vector<std::vector<std::string>> lines = {ColumnTitles(rows)};
-  for (const SweepRow& row : rows) lines.push_back(Cells(row, ShortNumber));
+  for (const SweepRow& row : rows) lines.push_back(Cells(row, FiveDigits));
   // Without the folder, because a terminal is narrow and the folder's name repeats the row.
   for (auto& line : lines) line.pop_back();
   const std::vector<bool> best = BestRows(rows);
@@ -117,7 +112,7 @@ std::string CsvCell(const std::string& text) {
 
 std::string CsvTable(const std::vector<SweepRow>& rows) {
   const auto exact = [](double value) {
-    if (!std::isfinite(value)) return ShortNumber(value);
+    if (!std::isfinite(value)) return FiveDigits(value);
     std::array<char, 64> buffer{};
     const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr;
     return std::string(buffer.data(), end);

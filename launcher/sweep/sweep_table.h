@@ -33,9 +33,6 @@ std::string HtmlTable(const std::string& title, const std::vector<SweepRow>& row
 // if no run was validated. If all finished rows are equal, as in a sweep for speed, none is best.
 std::vector<bool> BestRows(const std::vector<SweepRow>& rows);
 
-// Returns `value` with five digits.
-std::string ShortNumber(double value);
-
 std::vector<std::string> ColumnTitles(const std::vector<SweepRow>& rows);
 // Returns a text for each title; "" means unknown.
 std::vector<std::string> Cells(const SweepRow& row, std::string (*number)(double));

@@ -97,6 +97,9 @@ bool CoordinatorLink::TryToHost() {
       io_, CoordinatorOptions{.run_id = options_.run_id, .close_timeout = options_.close_timeout});
   coordinator_->ServeOn(*server_);
   handlers_.on_warning(ExposureWarning(own, server_->port()));
+  server_->OnExhausted([this](const Error& error) {
+    if (options_.on_progress) options_.on_progress("warning: " + error.what + " " + error.hint);
+  });
   server_->RefuseKeys("/torch.rendezvous.", [weak = weak_from_this()](const std::string& peer) {
     const auto self = weak.lock();
     if (!self || self->stopped_ || std::exchange(self->reported_mixed_, true)) return;

@@ -66,6 +66,11 @@ void OwnStore::Listen() {
 void OwnStore::Publish(uint16_t port) {
   node_.hosted_by_ddprun = true;
   node_.ReportLine(ExposureWarning(addresses_, port));
+  // A node that finds no room would let all others wait for the whole time.
+  node_.server->OnExhausted([this](const Error& error) {
+    if (node_.joining()) return node_.EndJoin(error);
+    if (node_.options.on_progress) node_.options.on_progress("warning: " + error.what);
+  });
   identity_.PublishHost();
   if (addresses_.empty()) identity_.FindSecondHost();
 }

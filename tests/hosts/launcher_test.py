@@ -47,6 +47,40 @@ class TwoHosts(hosts_test_case.HostsTest):
             self.assertEqual(len({line.split()[1] for line in answers}), 1)
             self.assertRegex(answers[0], r"198\.18\.0\.[12]$")
 
+    def test_meet_over_the_interface_that_is_named(self):
+        # A second network: each host has an address of it behind an interface of its own.
+        for i, host in enumerate(self.hosts):
+            host.run("ip", "link", "add", f"ib{i}", "type", "veth", "peer", "name", "peer")
+            host.run("ip", "address", "add", f"10.1.0.{i + 1}/32", "dev", f"ib{i}")
+            host.run("ip", "link", "set", f"ib{i}", "up")
+            host.run("ip", "link", "set", "peer", "up")
+            other = 1 - i
+            host.run("ip", "route", "add", f"10.1.0.{other + 1}", "via", self.hosts[other].address)
+        worker = self.script("ask.py", ASK_STORE + 'print(os.environ["GLOO_SOCKET_IFNAME"], '
+                             'os.environ["NCCL_SOCKET_IFNAME"])\n')
+        for names in (("ib0", "ib1"), ("10.1.0.0/24",) * 2):
+            nodes = self.finish_all(self.start_everywhere(
+                lambda i, names=names: [*self.c10d(), f"--network_interface={names[i]}"], worker))
+            for i, node in enumerate(nodes):
+                self.assertRegex(node.out, rf"^[01] 10\.1\.0\.[12]\nib{i} =ib{i}\n$")
+        [wrong] = self.finish_all([self.start_on(
+            self.hosts[0], *self.c10d(), "--network_interface=ib1", worker)], code=2)
+        self.assertIn("ib0  10.1.0.1", wrong.err)
+        self.assertIn("eth0  198.18.0.1", wrong.err)
+
+    def test_need_no_ipv4(self):
+        names = "".join(f"fd00::{i + 1} host{i}\n" for i in range(len(self.hosts)))
+        for i, host in enumerate(self.hosts):
+            host.run("ip", "address", "flush", "dev", "eth0")
+            host.run("ip", "address", "del", "127.0.0.1/8", "dev", "lo")
+            host.run("ip", "address", "add", f"fd00::{i + 1}/64", "dev", "eth0", "nodad")
+            host.run("sh", "-c", f"printf '%s' '::1 localhost\n{names}' > /etc/hosts")
+        for flags in (self.static, lambda i: self.c10d()):
+            nodes = self.finish_all(self.start_everywhere(flags, self.script("ask.py", ASK_STORE)))
+            for node in nodes:
+                self.assertRegex(node.out, r"^[01] fd00::[12]\n$")
+        self.assert_nothing_left()
+
     def test_that_are_both_node_0_do_not_wait_for_each_other(self):
         nodes = self.start_everywhere(lambda _: self.static(0), "sh", "-c", SLEEP)
         self.finish(nodes[1])

@@ -67,6 +67,29 @@ class TrainingOnHosts(hosts_test_case.HostsTest, training.TrainingTest):
         self.assertFalse(os.path.exists(self.path("runs")))
         self.assert_nothing_left()
 
+    def test_names_the_node_and_port_that_a_firewall_hides(self):
+        # Without an answer, as most firewalls do it: only packets of the endpoint's port come in.
+        host = self.hosts[1]
+        host.run("ip", "rule", "add", "pref", "200", "lookup", "local")
+        for i, kind in enumerate((["dport", "29500", "lookup", "local"],
+                                  ["sport", "29500", "lookup", "local"], ["blackhole"])):
+            host.run("ip", "rule", "add", "pref", str(100 + i), "iif", "eth0", "ipproto", "tcp",
+                     *kind)
+        host.run("ip", "rule", "del", "pref", "0")
+        config = self.config("hidden")
+        config["comm"] = {"init_timeout_seconds": 3}
+        path = self.write_config(config)
+        nodes = [
+            self.start_on(self.hosts[i], "--nnodes=2", f"--node_rank={i}", "--master_addr=host0",
+                          "--master_port=29500", path)
+            for i in (0, 1)
+        ]
+        self.finish_all(nodes, code=1)
+        self.assertIn("NODE NOT REACHED", nodes[0].err)
+        self.assertRegex(nodes[0].err, r"connect to node 1 at 198\.18\.0\.2 port \d+: no answer")
+        self.assertIn("within 3 s", nodes[0].err)
+        self.assert_nothing_left()
+
     def test_ends_when_a_host_loses_power_in_the_middle(self):
         config = self.config("lost", report={"logging_steps": 1})
         config["run"]["max_steps"] = 10**9

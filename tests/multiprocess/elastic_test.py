@@ -186,6 +186,7 @@ class LostNodes(ElasticJob):
         self.wait_for_world(2, 0, "a", "b")
         spare = self.waiting_spare("c")
         self.kill_agent(lost)
+        self.wait_for_round(2, "a")  # both worlds have two nodes and no restart
         last = self.wait_for_world(2, 0, "a", "c")
         self.assertEqual(last[1][0], self.worlds("b")[0][0], "it takes the lost node's rank")
         unused = self.waiting_spare("d")

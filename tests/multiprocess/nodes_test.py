@@ -1,6 +1,7 @@
 """Several agents on one machine, as several nodes."""
 
 import os
+import resource
 import signal
 import socket
 
@@ -56,6 +57,29 @@ class TwoNodes(harness.LauncherTest):
                 self.assertIn("exited with code 42", other)
                 self.assert_nothing_left()
                 self.port = harness.unused_port()
+
+    def test_end_at_once_when_the_hard_limit_of_files_has_no_room_for_them(self):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (40, 40))
+
+        flags = ["--nnodes=24", "--master_addr=127.0.0.1", f"--master_port={self.port}"]
+        first = self.start(*flags, "--node_rank=0", "true", preexec_fn=limit)
+        others = [self.start(*flags, f"--node_rank={rank}", "true") for rank in range(1, 24)]
+        self.finish(first)
+        self.assertEqual(first.returncode, 1, first.err)
+        self.assertIn("NO ROOM FOR MORE CONNECTIONS", first.err)
+        self.assertIn("may open 40 files (ulimit -n), and 40 is the hard limit", first.err)
+        for node in others:
+            node.terminate()
+            self.finish(node)
+        self.assert_nothing_left()
+
+    def test_workers_have_the_limit_of_files_that_ddprun_was_started_with(self):
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        done = self.run_ddprun(
+            "--standalone", "sh", "-c", "ulimit -Sn; ulimit -Hn",
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard)))
+        self.assertEqual(done.out.split(), ["64", str(hard)], done.err)
 
     def test_end_when_one_agent_is_killed(self):
         for killed in (0, 1):

@@ -1,7 +1,5 @@
 """Jobs that cannot end by themselves free their nodes; jobs that lose the first node go back."""
 
-import re
-
 import slurm_test_case
 from slurm_test_case import DDPRUN, PLACE
 
@@ -72,11 +70,8 @@ class FirstNodeTest(slurm_test_case.SlurmTest):
         job = self.sbatch(f"exec srun {DDPRUN} --requeue=1 {program}\n", "-N2", "--requeue")
         self.wait_for(lambda: self.output(job).count("ready") == 2, lambda: self.output(job))
         self.cluster("power-off", "node1")
-
-        def restarts():
-            shown = self.cluster("exec", "scontrol", "-o", "show", "job", job, check=False)
-            return re.search(r" Restarts=(\d+)", shown).group(1)
-        self.wait_for(lambda: restarts() == "1", lambda: "a restart:\n" + self.output(job))
+        self.wait_for(lambda: self.field(job, "Restarts") == "1",
+                      lambda: "a restart:\n" + self.output(job))
 
 
 if __name__ == "__main__":

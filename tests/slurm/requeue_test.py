@@ -48,11 +48,6 @@ PartitionName=high Nodes=ALL PriorityTier=10"""
         script = f"exec srun {DDPRUN} {flags} --nproc_per_node=2 {self.config}\n"
         return self.sbatch(script, "-N1", "-c2", "--open-mode=append", *options)
 
-    def field(self, job, name):
-        shown = self.cluster("exec", "scontrol", "-o", "show", "job", job, check=False)
-        found = re.search(rf" {name}=(\S*)", shown)
-        return found.group(1) if found else ""
-
     def read_weights(self, run="run"):
         path = os.path.join(self.folder, run, "model", "model.safetensors")
         with open(path, "rb") as file:

@@ -37,8 +37,10 @@ class Result:
 
     def places(self):
         """The places that workers wrote, by rank."""
-        found = [json.loads(text) for text in re.findall(r"PLACE (\{.*\})", self.out)]
-        return sorted(found, key=lambda place: int(place["RANK"]))
+        return sorted(self.places_as_written(), key=lambda place: int(place["RANK"]))
+
+    def places_as_written(self):
+        return [json.loads(text) for text in re.findall(r"PLACE (\{.*\})", self.out)]
 
 
 class SlurmTest(unittest.TestCase):
@@ -100,10 +102,14 @@ class SlurmTest(unittest.TestCase):
         except FileNotFoundError:
             return ""
 
-    def state(self, job):
+    def field(self, job, name):
+        """A field of `scontrol show job`; "" if SLURM does not know the job."""
         shown = self.cluster("exec", "scontrol", "-o", "show", "job", job, check=False)
-        found = re.search(r"JobState=(\w+)", shown)
+        found = re.search(rf" {name}=(.*?) *(?: \w+=|\n)", shown)
         return found.group(1) if found else ""
+
+    def state(self, job):
+        return self.field(job, "JobState")
 
     def end_of(self, job):
         """Waits for the end of a job, and returns its state and output."""

@@ -29,10 +29,6 @@ class Submit(case.SlurmTest):
         self.assertEqual(0, job.returncode, job.stderr)
         return re.search(r"^submitted job (\d+): ", job.stdout, re.MULTILINE)[1]
 
-    def field(self, job, name):
-        shown = self.on_login_node("scontrol", "-o", "show", "job", job).stdout
-        return re.search(rf" {name}=(.*?) *(?: \w+=|\n)", shown)[1]
-
     def test_follow_shows_the_log_and_ends_with_the_code_of_the_job(self):
         script = "echo out; echo err >&2; sleep 2; echo end; exit 7"
         job = self.on_login_node("ddprun", "submit", "--follow", "sh", "-c", script)

@@ -13,10 +13,10 @@
 #include <sstream>
 #include <utility>
 
+#include "base/crc32c.h"
 #include "base/failure.h"
 #include "base/unique_fd.h"
 #include "trainer/checkpoint/commit.h"
-#include "trainer/checkpoint/crc32c.h"
 #include "trainer/checkpoint/index.h"
 #include "trainer/state/placement.h"
 

@@ -7,8 +7,8 @@
 #include <cerrno>
 #include <charconv>
 
+#include "base/crc32c.h"
 #include "base/unique_fd.h"
-#include "trainer/checkpoint/crc32c.h"
 
 namespace ddprun::trainer {
 

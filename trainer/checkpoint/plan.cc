@@ -5,7 +5,7 @@
 #include <numeric>
 #include <tuple>
 
-#include "trainer/checkpoint/crc32c.h"
+#include "base/crc32c.h"
 #include "trainer/state/placement.h"
 
 namespace ddprun::trainer {

@@ -14,10 +14,10 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/crc32c.h"
 #include "base/owned_folder.h"
 #include "base/unique_fd.h"
 #include "trainer/checkpoint/commit.h"
-#include "trainer/checkpoint/crc32c.h"
 
 namespace ddprun::trainer {
 

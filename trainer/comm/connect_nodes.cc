@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <system_error>
+
+#include "trainer/comm/probe_nodes.h"
 
 namespace ddprun::trainer {
 
@@ -115,6 +118,13 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
   const auto members =
       std::count(connected.node_of_rank.begin(), connected.node_of_rank.end(), info.node_rank);
   if (members != info.local_world_size) return WrongNode(info, static_cast<int>(members));
+  // One rank of each node probes for all: a firewall stands between nodes.
+  const auto first = std::ranges::find(connected.node_of_rank, info.node_rank);
+  if (first - connected.node_of_rank.begin() == info.rank) {
+    const std::set<int> nodes(connected.node_of_rank.begin(), connected.node_of_rank.end());
+    DDPRUN_TRY(ProbeNodes(environment, options.devices, info.node_rank,
+                          {nodes.begin(), nodes.end()}, prefix, store, timeout));
+  }
   transport->SetPeers(std::move(addresses));
   connected.wire.transport = std::move(transport);
   return connected;

@@ -145,6 +145,10 @@ void CheckCheckpoints(Checker& check) {
     check.Conflict("checkpoint.save_best", "\"" + best + "\" is not computed in this run:",
                    "Add it to evaluation.metrics.");
   }
+  if (check.config.checkpoint.load_best_model_at_end && best.empty()) {
+    check.Conflict("checkpoint.load_best_model_at_end", "checkpoint.save_best is empty:",
+                   "Name the metric that decides which step is the best: \"loss\".");
+  }
   const RunConfig& run = check.config.run;
   if (run.resume == "auto" && run.name.empty() && run.output_dir.find("{name}") != run.name.npos) {
     check.Conflict("run.resume",

@@ -30,6 +30,10 @@ class Warnings {
     if (config_.checkpoint.save_best.empty()) {
       WarnIfGiven({"checkpoint.save_total_limit_best"}, "checkpoint.save_best is empty");
     }
+    if (config_.evaluation.early_stopping_patience == 0) {
+      WarnIfGiven({"evaluation.early_stopping_threshold"},
+                  "evaluation.early_stopping_patience is 0");
+    }
     if (config_.data.dataloader_num_workers == 0) {
       WarnIfGiven({"data.dataloader_prefetch_factor"}, "data.dataloader_num_workers is 0");
     }
@@ -116,7 +120,8 @@ class Warnings {
     const EvaluationConfig& evaluation = config_.evaluation;
     const double every = StepsOf(evaluation.eval_steps, facts_.steps_per_epoch);
     if (!facts_.has_validation_data) {
-      WarnIfGiven({"evaluation.eval_steps", "evaluation.metrics", "checkpoint.save_best"},
+      WarnIfGiven({"evaluation.eval_steps", "evaluation.metrics", "checkpoint.save_best",
+                   "evaluation.early_stopping_patience"},
                   "there is no validation data. Give data.validation_files or "
                   "data.validation_fraction");
     } else if (facts_.total_steps > 0 && every > static_cast<double>(facts_.total_steps)) {

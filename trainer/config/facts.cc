@@ -61,6 +61,8 @@ const std::vector<Setting> kSettings = {
     {.key = "strategy.comm_hook",
      .words = {"post_local_sgd"},
      .makes = {kOwnState, kHookedGradients, kWholeModelHook, kLocalSteps}},
+    {.key = "evaluation.early_stopping_patience",
+     .never = {{{kLocalSteps}, "ends at a step that no rank knows before it"}}},
     {.key = "strategy.broadcast_buffers", .makes = {kOwnState, kOwnBuffers}},
     {.key = "strategy.tensor_parallel_size",
      .makes = {kLayerParts, kOwnState},

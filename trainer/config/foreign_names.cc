@@ -39,21 +39,18 @@ constexpr WithoutKey kWithoutKey[] = {
      "and are written in the background. checkpoint.save_steps says how often."},
     {"do_train do_eval do_predict eval_only evaluate_only test_only predict evaluate inference "
      "test_file test_files test_data test_steps eval_on_start num_sanity_val_steps generate",
-     "Evaluating or predicting without training is not there yet. A run with validation data is\n"
-     "evaluated at its end and after every evaluation.eval_steps steps."},
+     "A run with validation data is evaluated at its end and after every evaluation.eval_steps "
+     "steps.\n"
+     "A trained run is used by ddp-trainer evaluate RUN --data FILES, predict and generate."},
     {"fast_dev_run overfit_batches limit_train_batches limit_val_batches limit_test_batches "
      "eval_iters max_train_samples max_eval_samples max_predict_samples val_max_steps",
      "Using a part of the data is not there yet. To try a config: --set run.max_steps=2"},
-    {"early_stopping early_stopping_patience early_stopping_threshold early_stop patience",
-     "Early stopping is not there yet; checkpoint.save_best keeps the best weights. metrics.jsonl "
-     "in\n"
-     "the run folder has the validation loss of every evaluation."},
-    {"report_to logging_dir tensorboard enable_tensorboard tb_log_dir wandb wandb_log "
+    {"wandb wandb_log "
      "wandb_project enable_wandb use_wandb mlflow comet logger loggers csv_monitor trackers "
      "log_with project_name tracking_uri",
-     "TensorBoard and other trackers are not there yet. Every run writes metrics.jsonl, which gets "
-     "one\n"
-     "line of JSON every report.logging_steps steps."},
+     "report.tensorboard writes files for TensorBoard; other trackers are not there yet. Every run "
+     "writes\n"
+     "metrics.jsonl, which gets one line of JSON every report.logging_steps steps."},
     {"profile profiler profiling enable_profiling wall_clock_breakdown flops_profiler trace "
      "include_num_input_tokens_seen include_tokens_per_second",
      "A profile is not there yet. Log lines and metrics.jsonl have samples per second, time, and "

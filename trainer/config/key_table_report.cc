@@ -32,13 +32,14 @@ std::vector<Key> CheckpointKeys() {
       {.DDPRUN_KEY(checkpoint, save_best),
        .meaning = "\"loss\", or a metric of the run (evaluation.metrics): after the best "
                   "evaluation so far a checkpoint is saved. Empty: none.",
-       .aliases = {{"load_best_model_at_end", "Hugging Face",
-                    "At the end model/ has the last weights; ddp-trainer checkpoint export takes "
-                    "those of the\nbest checkpoint."},
-                   {"metric_for_best_model", "Hugging Face"},
+       .aliases = {{"metric_for_best_model", "Hugging Face"},
                    {"monitor", "Lightning"},
                    {"best_metric", "PyTorch examples"},
                    {"greater_is_better", "Hugging Face", "Which way is better is known."}}},
+      {.DDPRUN_KEY(checkpoint, load_best_model_at_end),
+       .meaning =
+           "At the end model/ gets the weights of the best checkpoint (checkpoint.save_best) "
+           "instead of the last ones."},
       {.DDPRUN_KEY(checkpoint, save_total_limit_best),
        .meaning = "How many of the best checkpoints are kept; 0: all.",
        .range = AtLeast(0),
@@ -80,6 +81,18 @@ std::vector<Key> EvaluationKeys() {
        .aliases = {{"compute_metrics", "Hugging Face"},
                    {"valid-metrics", "Marian"},
                    {"metric", "PyTorch examples"}}},
+      {.DDPRUN_KEY(evaluation, early_stopping_patience),
+       .meaning = "The run ends after so many evaluations in a row that did not improve the metric "
+                  "of checkpoint.save_best, or else the loss; 0: it never ends early.",
+       .unit = "evaluations",
+       .range = AtLeast(0),
+       .aliases = {{"early_stopping", "Marian"},
+                   {"patience", "Lightning"},
+                   {"early_stop", "PyTorch examples"}}},
+      {.DDPRUN_KEY(evaluation, early_stopping_threshold),
+       .meaning = "The metric must be better than the best by more than this to improve.",
+       .range = AtLeast(0),
+       .aliases = {{"min_delta", "Lightning"}}},
       {.DDPRUN_KEY(evaluation, sample_prompt),
        .meaning = "Beginning of the text that is generated at the end of the run.",
        .only_for = {"model.type", {"gpt", "llama"}},
@@ -131,6 +144,13 @@ std::vector<Key> ReportKeys() {
       {.DDPRUN_KEY(report, state_hashes),
        .meaning = "Writes state_hashes.jsonl: after every step a hash of each gradient and "
                   "weight of every rank, for ddp-trainer diff. Costs a pass over all of them."},
+      {.DDPRUN_KEY(report, tensorboard),
+       .meaning = "Writes the numbers of metrics.jsonl to event files for TensorBoard, too, in the "
+                  "folder tensorboard of the run folder.",
+       .aliases = {{"enable_tensorboard", "torchtitan"},
+                   {"report_to", "Hugging Face", "For \"tensorboard\" write true."},
+                   {"logging_dir", "Hugging Face", "It is tensorboard in the run folder."},
+                   {"tb_log_dir", "PyTorch examples"}}},
   };
 }
 

@@ -75,8 +75,9 @@ struct SchedulerConfig {
 struct CheckpointConfig {
   bool save_at_end = true;
   Interval save_steps = {.amount = 1800, .unit = IntervalUnit::kSeconds};
-  int64_t save_total_limit = 2;       // the newest; 0 means all
-  std::string save_best;              // "" means none, "loss", or a word of evaluation.metrics
+  int64_t save_total_limit = 2;  // the newest; 0 means all
+  std::string save_best;         // "" means none, "loss", or a word of evaluation.metrics
+  bool load_best_model_at_end = false;
   int64_t save_total_limit_best = 1;  // the best; 0 means all
   bool save_only_model = false;
   std::string dir;  // "" means "checkpoints" in the run folder
@@ -90,6 +91,8 @@ struct EvaluationConfig {
   double sample_temperature = 0.8;
   int64_t sample_top_k = 40;  // 0 means all
   double sample_top_p = 1.0;
+  int64_t early_stopping_patience = 0;  // evaluations without an improvement; 0 means no limit
+  double early_stopping_threshold = 0;
 };
 
 enum class ProgressBarMode { kAuto, kOn, kOff };
@@ -98,6 +101,7 @@ struct ReportConfig {
   int64_t logging_steps = 10;
   ProgressBarMode progress_bar = ProgressBarMode::kAuto;  // kAuto means on a terminal
   bool state_hashes = false;
+  bool tensorboard = false;
 };
 
 }  // namespace ddprun::trainer

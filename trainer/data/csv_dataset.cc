@@ -100,6 +100,11 @@ CsvDataset::CsvDataset(const CsvDatasetOptions& options) {
   description_ = DescribeTable(encoding_, options);
 }
 
+CsvDataset::CsvDataset(CsvEncoding encoding, bool target_is_class)
+    : encoding_(std::move(encoding)),
+      columns_(at::empty({0, std::ssize(encoding_.features)}, at::kFloat)),
+      targets_(Targets({}, target_is_class)) {}
+
 void CsvDataset::NoteCategories() {
   constexpr size_t kShown = 8;
   for (const CsvFeature& feature : encoding_.features) {

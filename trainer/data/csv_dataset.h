@@ -14,6 +14,8 @@ class CsvDataset final : public Dataset {
  public:
   // Reads the files with ReadCsvTable(). Throws Failure, also if no row has features.
   explicit CsvDataset(const CsvDatasetOptions& options);
+  // Makes a table without rows, whose encoding other tables take.
+  CsvDataset(CsvEncoding encoding, bool target_is_class);
 
   int64_t size() const override { return columns_.size(0); }
   // Returns inputs float32 [B, encoding().width()] and targets: classes int64 [B] or numbers

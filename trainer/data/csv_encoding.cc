@@ -68,4 +68,19 @@ std::string DescribeTable(const CsvEncoding& encoding, const CsvDatasetOptions& 
   return all.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
+CsvEncoding ReadTableDescription(const std::string& json) {
+  const nlohmann::json all = nlohmann::json::parse(json);
+  CsvEncoding encoding;
+  for (const nlohmann::json& column : all.at("inputs")) {
+    CsvFeature feature{.column = column.at("column"), .is_category = column.contains("categories")};
+    if (feature.is_category) column.at("categories").get_to(feature.categories);
+    feature.mean.assign(static_cast<size_t>(feature.width()), column.value("mean", 0.0));
+    if (column.contains("missing")) column.at("missing").get_to(feature.mean);
+    feature.deviation = column.value("deviation", 1.0);
+    encoding.features.push_back(std::move(feature));
+  }
+  encoding.labels = all.at("target").value("labels", encoding.labels);
+  return encoding;
+}
+
 }  // namespace ddprun::trainer

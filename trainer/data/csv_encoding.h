@@ -49,6 +49,9 @@ struct CsvDatasetOptions {
   bool standardize = false;               // columns of numbers
   bool skip_bad_rows = false;
   const CsvEncoding* encoding = nullptr;  // the training data's; nullptr: make it
+  // false: the target may be absent and is not read, every target is 0, and a column that is no
+  // input is refused unless `features` names the inputs. REQUIRES then: encoding.
+  bool with_targets = true;
   // Returns whether to take a row, given its number among the readable rows; nullptr: all are
   // taken. Other rows count only for labels, and for the decision which columns are categories.
   std::function<bool(int64_t row)> takes = nullptr;
@@ -67,6 +70,9 @@ std::vector<int64_t> SortTexts(std::vector<std::string>& texts);
 // Returns JSON for users of the trained model: the column, category, mean and deviation of each
 // input, and the meaning of the outputs.
 std::string DescribeTable(const CsvEncoding& encoding, const CsvDatasetOptions& options);
+
+// Parses the JSON of DescribeTable().
+CsvEncoding ReadTableDescription(const std::string& json);
 
 // The rows of CSV files, as numbers.
 

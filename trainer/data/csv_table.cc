@@ -1,13 +1,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <unordered_map>
 
 #include "base/text.h"
 #include "trainer/data/bad_rows.h"
 #include "trainer/data/csv_encoding.h"
 #include "trainer/data/csv_reader.h"
 #include "trainer/data/data_files.h"
+#include "trainer/data/text_numbers.h"
 
 namespace ddprun::trainer {
 
@@ -34,30 +34,6 @@ bool AreRatherNumbers(const std::vector<std::string>& labels) {
   }
   return !whole || labels.size() > kManyClasses;
 }
-
-// Texts, numbered in the order in which they came.
-class TextNumbers {
- public:
-  explicit TextNumbers(const std::vector<std::string>& texts) {
-    for (const std::string& text : texts) Add(text);
-  }
-
-  std::optional<int64_t> Find(const std::string& text) const {
-    const auto found = numbers_.find(text);
-    return found == numbers_.end() ? std::nullopt : std::optional(found->second);
-  }
-  int64_t Add(const std::string& text) {
-    const auto [place, added] = numbers_.emplace(text, size());
-    if (added) texts_.push_back(text);
-    return place->second;
-  }
-  int64_t size() const { return static_cast<int64_t>(texts_.size()); }
-  std::vector<std::string>& texts() { return texts_; }
-
- private:
-  std::unordered_map<std::string, int64_t> numbers_;
-  std::vector<std::string> texts_;
-};
 
 // Returns a hint about a missing column.
 std::string HintFor(const Fields& header, const std::string& name, char delimiter) {
@@ -169,11 +145,12 @@ class Reader {
     CsvReader reader(bytes.text(), options_.delimiter);
     Fields fields;
     if (!ReadHeader(path, reader, fields)) return;
-    target_ = Find(fields, options_.target, path_, options_.delimiter);
+    if (options_.with_targets) target_ = Find(fields, options_.target, path_, options_.delimiter);
     columns_.clear();
     for (const CsvFeature& feature : encoding_.features) {
       columns_.push_back(Find(fields, feature.column, path_, options_.delimiter));
     }
+    if (!options_.with_targets) RefuseOtherColumns(fields);
     const size_t columns = fields.size();
     while (reader.Next(fields)) {
       line_ = reader.line();
@@ -218,6 +195,22 @@ class Reader {
  private:
   void Bad(const std::string& found) {
     if (!told_) bad_rows_.Add(path_, line_, found);
+  }
+  // A column that training did not have may be a misspelt or a forgotten input.
+  void RefuseOtherColumns(const Fields& header) const {
+    Fields other;
+    for (const std::string& name : header) {
+      if (name != options_.target &&
+          std::ranges::find(encoding_.features, name, &CsvFeature::column) ==
+              encoding_.features.end()) {
+        other.push_back(name);
+      }
+    }
+    if (other.empty() || !options_.features.empty()) return;
+    throw WrongDataFile(path_,
+                        "\"" + path_ + "\" has columns that the training data did not have: " +
+                            QuoteNames(other) + ".",
+                        "Remove them, or train with data.feature_columns, which names the inputs.");
   }
   std::string Place() const { return path_ + ":" + std::to_string(line_); }
 
@@ -318,7 +311,12 @@ class Reader {
     }
   }
 
-  bool ReadTarget(const std::string& field) {
+  bool ReadTarget(const Fields& fields) {
+    if (!options_.with_targets) {
+      options_.target_is_class ? table_.classes.push_back(0) : table_.numbers.push_back(0);
+      return true;
+    }
+    const std::string& field = fields[target_];
     if (!options_.target_is_class) {
       const auto number = Value(field, options_.target, false);
       if (number) table_.numbers.push_back(*number);
@@ -348,7 +346,7 @@ class Reader {
       if (!value) return;
       values.push_back(*value);
     }
-    if (!ReadTarget(fields[target_])) return;
+    if (!ReadTarget(fields)) return;
     const bool taken = options_.takes == nullptr || options_.takes(readable_++);
     if (!taken || !NumberCategories(fields, values)) return DropTarget();
     table_.values.insert(table_.values.end(), values.begin(), values.end());

@@ -134,7 +134,7 @@ Error NoSuchFile(const fs::path& path) {
   const auto nearest = FindNearestFile(path.filename().string(), names);
   return MissingFile("There is no file \"" + path.string() + "\".",
                      nearest ? "Did you mean \"" + (path.parent_path() / *nearest).string() + "\"?"
-                             : "Correct the path in the config.");
+                             : "Correct the path.");
 }
 
 Error IsFolder(const std::string& path) {

@@ -29,7 +29,7 @@ struct Found {
 };
 
 // Adds the images of one pattern, with the names of their classes.
-void AddImages(const std::string& pattern, std::vector<Found>& found) {
+void AddImages(const std::string& pattern, bool with_labels, std::vector<Found>& found) {
   std::error_code ignored;
   const bool folder = fs::is_directory(pattern, ignored);
   const fs::path root = folder ? fs::path(pattern) : fs::path();
@@ -43,7 +43,9 @@ void AddImages(const std::string& pattern, std::vector<Found>& found) {
     }
     const fs::path relative = path.lexically_relative(root);
     // Images outside the classes' folders have no class.
-    if (relative.has_parent_path()) found.push_back({file, relative.begin()->string()});
+    if (relative.has_parent_path() || !with_labels) {
+      found.push_back({file, relative.begin()->string()});
+    }
   }
 }
 
@@ -72,7 +74,8 @@ ImageFolder::ImageFolder(const ImageFolderOptions& options)
 
 void ImageFolder::FindFiles(const ImageFolderOptions& options) {
   std::vector<Found> found;
-  for (const std::string& pattern : options.patterns) AddImages(pattern, found);
+  for (const std::string& pattern : options.patterns)
+    AddImages(pattern, options.with_labels, found);
   if (found.empty()) {
     throw WrongDataFile(
         options.patterns.front(),
@@ -86,7 +89,8 @@ void ImageFolder::FindFiles(const ImageFolderOptions& options) {
     labels_.assign(names.begin(), names.end());
   }
   for (Found& file : found) {
-    const auto label = std::ranges::find(labels_, file.label);
+    const auto label =
+        options.with_labels ? std::ranges::find(labels_, file.label) : labels_.begin();
     if (label == labels_.end()) throw UnknownClass(file, labels_);
     files_.push_back({std::move(file.path), label - labels_.begin()});
   }

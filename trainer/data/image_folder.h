@@ -18,6 +18,8 @@ struct ImageFolderOptions {
   std::vector<std::string> patterns = {};
   // Names of the classes, in the order of their numbers. Empty: the names that were found, sorted.
   std::vector<std::string> labels = {};
+  // false: images may have any folder, and each is of class 0. REQUIRES then: labels.
+  bool with_labels = true;
   ImageOptions image = {};
   // Decodes all images when the data set is opened, on as many threads as there are cores, and
   // leaves out those that fail. All are decoded at once, so that all ranks count the same samples.

@@ -120,8 +120,10 @@ class LabelledTextReader {
       if (found != kLabelColumns.end()) columns.label = *found;
     }
     for (const std::string* name : {&columns.first, &columns.second, &columns.label}) {
-      const bool optional = name == &columns.second;
-      if ((name->empty() && optional) || (!name->empty() && has(*name))) continue;
+      const bool optional =
+          name == &columns.second || (name == &columns.label && !columns.with_labels);
+      if (name->empty() ? optional : has(*name)) continue;
+      if (optional && name == &columns.label) continue;
       throw WrongDataFile(
           path_ + ":" + std::to_string(line_),
           (name->empty() ? "The first row has no known column for the " +
@@ -155,7 +157,8 @@ class LabelledTextReader {
     const auto field = [&](const std::string& name) { return fields[*IndexOf(header, name)]; };
     std::optional<std::string_view> second;
     if (!columns_->second.empty()) second = field(columns_->second);
-    AddRow(field(columns_->first), second, std::string(field(columns_->label)));
+    AddRow(field(columns_->first), second,
+           columns_->with_labels ? std::string(field(columns_->label)) : "0");
   }
 
   void ReadJson(std::string_view line) {
@@ -197,6 +200,10 @@ class LabelledTextReader {
   }
 
   bool Label(const element& row, std::string& label) {
+    if (!columns_->with_labels) {
+      label = "0";
+      return true;
+    }
     element value;
     if (row[columns_->label].get(value) != simdjson::SUCCESS) {
       bad_rows_.Add(path_, line_, "Column \"" + columns_->label + "\" is missing.");

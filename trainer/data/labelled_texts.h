@@ -19,6 +19,8 @@ struct LabelledTextColumns {
   std::string first;
   std::string second;
   std::string label;
+  // false: labels may be absent and are not read; every row has the label 0.
+  bool with_labels = true;
 };
 
 // Rows in memory, unescaped. Immutable after Read(): any thread.

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 
+#include <nlohmann/json.hpp>
+
+#include "base/check.h"
 #include "base/cpus.h"
 #include "base/failure.h"
 #include "base/text.h"
@@ -57,6 +60,16 @@ std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
                                                             .notes = std::move(notes)});
 }
 
+// Predictions are one for each row.
+bool SkipsBadRows(const DataConfig& data, Targets targets) {
+  return targets == Targets::kRead && data.on_bad_row == OnBadRow::kSkip;
+}
+
+OnMissing OnMissingOf(const DataConfig& data, Targets targets) {
+  const bool skips = data.on_missing == OnMissing::kSkip;
+  return skips && targets == Targets::kNone ? OnMissing::kError : data.on_missing;
+}
+
 // Returns the data's labels, or else the given model's, so that its outputs keep their meaning.
 std::vector<std::string> LabelsOf(const Job& job, const Dataset* training) {
   if (training != nullptr) return training->shape().labels;
@@ -66,18 +79,20 @@ std::vector<std::string> LabelsOf(const Job& job, const Dataset* training) {
 
 std::unique_ptr<Dataset> OpenPairs(const Job& job,
                                    const std::vector<std::string>& files,
-                                   const Dataset* training) {
+                                   const Dataset* training,
+                                   Targets targets) {
   const DataConfig& data = job.config.data;
   const std::string& folder =
       data.tokenizer.empty() ? job.config.model.name_or_path : data.tokenizer;
   return std::make_unique<PairDataset>(
       PairDatasetOptions{.files = files,
-                         .columns = {data.text_column, data.text_pair_column, data.label_column},
+                         .columns = {data.text_column, data.text_pair_column, data.label_column,
+                                     targets == Targets::kRead},
                          .labels = LabelsOf(job, training),
                          .classes = job.config.model.num_labels,
                          .max_length = data.max_seq_length,
                          .token_types = data.token_type_ids,
-                         .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip},
+                         .skip_bad_rows = SkipsBadRows(data, targets)},
       LoadTokenizer(folder));
 }
 
@@ -85,6 +100,7 @@ std::unique_ptr<Dataset> OpenPairs(const Job& job,
 std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                                    const std::vector<std::string>& files,
                                    const Dataset* training,
+                                   Targets targets = Targets::kRead,
                                    std::function<bool(int64_t row)> takes = nullptr) {
   const auto* table = static_cast<const CsvDataset*>(training);
   const CsvDatasetOptions options{.files = files,
@@ -95,10 +111,11 @@ std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                                   .max_categories = data.max_categories,
                                   .target_is_class = data.target_type == TargetType::kClass,
                                   .labels = data.labels,
-                                  .missing = data.on_missing,
+                                  .missing = OnMissingOf(data, targets),
                                   .standardize = data.standardize,
-                                  .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip,
+                                  .skip_bad_rows = SkipsBadRows(data, targets),
                                   .encoding = table != nullptr ? &table->encoding() : nullptr,
+                                  .with_targets = targets == Targets::kRead,
                                   .takes = std::move(takes)};
   return std::make_unique<CsvDataset>(options);
 }
@@ -141,7 +158,8 @@ int64_t VocabularyOf(const Job& job) {
 // `training` is the data with which validation data must agree; nullptr for the training data.
 std::unique_ptr<Dataset> OpenFiles(const Job& job,
                                    const std::vector<std::string>& patterns,
-                                   const Dataset* training) {
+                                   const Dataset* training,
+                                   Targets targets = Targets::kRead) {
   const Config& config = job.config;
   const DataConfig& data = config.data;
   // ImageFolder itself lists the files of its folders.
@@ -160,9 +178,9 @@ std::unique_ptr<Dataset> OpenFiles(const Job& job,
       return std::make_unique<TokenDataset>(TokenDatasetOptions{
           .files = files, .sequence_length = data.max_seq_length, .vocab_size = VocabularyOf(job)});
     case DataFormat::kTextClassification:
-      return OpenPairs(job, files, training);
+      return OpenPairs(job, files, training, targets);
     case DataFormat::kCsv:
-      return OpenTable(data, files, training);
+      return OpenTable(data, files, training, targets);
     case DataFormat::kIdx:
       return OpenIdx(files, ImageOptionsOf(data), IdxClassesOf(data, training));
     case DataFormat::kCifar10:
@@ -173,8 +191,9 @@ std::unique_ptr<Dataset> OpenFiles(const Job& job,
       return std::make_unique<ImageFolder>(
           ImageFolderOptions{.patterns = files,
                              .labels = training != nullptr ? training->shape().labels : data.labels,
+                             .with_labels = targets == Targets::kRead,
                              .image = ImageOptionsOf(data),
-                             .skip_bad_images = data.on_bad_row == OnBadRow::kSkip});
+                             .skip_bad_images = SkipsBadRows(data, targets)});
     case DataFormat::kPlugin:
       return OpenPlugin(config, files, training);
     case DataFormat::kRandom:
@@ -186,6 +205,19 @@ std::unique_ptr<Dataset> OpenFiles(const Job& job,
                            .target_size = data.target_size,
                            .seed = static_cast<uint64_t>(data.dataset_seed)});
 }
+
+// Data without samples: its shape alone is known.
+class DescribedData final : public Dataset {
+ public:
+  explicit DescribedData(DataShape shape) : shape_(std::move(shape)) {}
+
+  int64_t size() const override { return 0; }
+  Batch Get(std::span<const int64_t>) const override { DDPRUN_CHECK(false); }
+  DataShape shape() const override { return shape_; }
+
+ private:
+  const DataShape shape_;
+};
 
 void CheckSameShape(const std::string& files, const DataShape& train, const DataShape& validation) {
   if (train.input == validation.input) return;
@@ -205,9 +237,9 @@ bool IsSetAside(int64_t sample, int64_t count, int64_t size) {
 // Reads the files again for each part, so that only training rows decide measures and categories.
 void SetRowsAside(const DataConfig& data, int64_t size, int64_t count, Job& job) {
   const std::vector<std::string> files = ExpandFiles(data.train_files);
-  job.train =
-      OpenTable(data, files, nullptr, [=](int64_t row) { return !IsSetAside(row, count, size); });
-  job.validation = OpenTable(data, files, job.train.get(),
+  job.train = OpenTable(data, files, nullptr, Targets::kRead,
+                        [=](int64_t row) { return !IsSetAside(row, count, size); });
+  job.validation = OpenTable(data, files, job.train.get(), Targets::kRead,
                              [=](int64_t row) { return IsSetAside(row, count, size); });
 }
 
@@ -272,6 +304,47 @@ void OpenData(Job& job, const Attempt& attempt) {
     }
   }
   if (data.length_grouped) job.train_lengths = job.train->Lengths();
+}
+
+std::unique_ptr<Dataset> OpenFurtherData(const Job& job,
+                                         const std::vector<std::string>& files,
+                                         Targets targets) {
+  if (job.config.data.format == DataFormat::kRandom) {
+    throw WrongDataFile(
+        files.front(),
+        "The run was trained on random numbers (data.format \"random\"), and no file "
+        "has this format.",
+        "Name a run that was trained on files.");
+  }
+  std::unique_ptr<Dataset> opened = OpenFiles(job, files, job.train.get(), targets);
+  CheckSameShape(files.front(), job.train->shape(), opened->shape());
+  return opened;
+}
+
+nlohmann::ordered_json DescribeData(const Job& job) {
+  const DataShape shape = job.train->shape();
+  nlohmann::ordered_json description = {{"input", shape.input},
+                                        {"target", shape.target},
+                                        {"classes", shape.classes},
+                                        {"labels", shape.labels},
+                                        {"vocab_size", shape.vocab_size}};
+  if (job.config.data.format == DataFormat::kCsv) {
+    description["table"] = nlohmann::ordered_json::parse(job.model_files.at("data.json"));
+  }
+  return description;
+}
+
+std::unique_ptr<Dataset> OpenDescribedData(const Config& config,
+                                           const nlohmann::json& description) {
+  if (config.data.format == DataFormat::kCsv) {
+    return std::make_unique<CsvDataset>(ReadTableDescription(description.at("table").dump()),
+                                        config.data.target_type == TargetType::kClass);
+  }
+  return std::make_unique<DescribedData>(DataShape{.input = description.at("input"),
+                                                   .target = description.at("target"),
+                                                   .classes = description.at("classes"),
+                                                   .labels = description.at("labels"),
+                                                   .vocab_size = description.at("vocab_size")});
 }
 
 }  // namespace ddprun::trainer

@@ -15,8 +15,8 @@ namespace ddprun::trainer {
 std::string RunText(const Job& job, const StepPlan& plan, bool evaluation_due);
 
 // Parses a description. The result is an object with "config" (resolved), "world_size",
-// "step_samples", "total_steps", "matmul_engine". Keys are missing if another program or an older
-// version saved the checkpoint.
+// "step_samples", "total_steps", "matmul_engine", "data" (DescribeData). Keys are missing if
+// another program or an older version saved the checkpoint, "data" also if it is not UTF-8.
 nlohmann::json ReadRunText(const std::string& run);
 
 // Returns `evaluation_due` of the description.

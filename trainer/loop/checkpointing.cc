@@ -11,6 +11,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/text.h"
+#include "trainer/config/metric_order.h"
 #include "trainer/job/run_text.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/parallel/peer_state.h"
@@ -37,6 +39,12 @@ std::vector<at::Tensor> ChangedInBackward(const StateDict& state,
   return changed;
 }
 
+// Returns the metric that decides which state is the best, and when the run ends early.
+const std::string& DecidingMetric(const Config& config) {
+  static const std::string kLoss = "loss";
+  return config.checkpoint.save_best.empty() ? kLoss : config.checkpoint.save_best;
+}
+
 void KeepModelOnly(StateDict& state) {
   std::erase_if(state.tensors,
                 [](const StateTensor& tensor) { return !tensor.name.starts_with("model."); });
@@ -45,10 +53,11 @@ void KeepModelOnly(StateDict& state) {
 
 }  // namespace
 
-Checkpointing::Checkpointing(const Job& job, const StepPlan& plan)
+Checkpointing::Checkpointing(const Job& job, StepPlan& plan)
     : job_(job),
       plan_(plan),
       boundary_(job.config.checkpoint, plan),
+      early_(job.config.evaluation, HigherIsBetter(DecidingMetric(job.config))),
       best_(std::numeric_limits<double>::quiet_NaN()) {}
 
 Checkpointing::~Checkpointing() = default;
@@ -62,20 +71,12 @@ void Checkpointing::SaveTo(const CheckpointPlace& place, std::optional<RankPart>
       .part = *part,
       .retention = {.newest = config.save_total_limit,
                     .best = config.save_total_limit_best,
-                    .higher_is_better = HigherIsBetter()},
+                    .higher_is_better = HigherIsBetter(config.save_best)},
       .pinned = job_.device.module != nullptr ? job_.device.module->pinned : PinnedMemory()});
 }
 
 double Checkpointing::Seconds() const {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
-}
-
-// Returns true for a plugin's own metric, unless its name ends with "loss" or "error".
-bool Checkpointing::HigherIsBetter() const {
-  const std::string& name = job_.config.checkpoint.save_best;
-  constexpr std::array<std::string_view, 3> kErrors = {"perplexity", "mse", "mae"};
-  return std::ranges::find(kErrors, name) == kErrors.end() && !name.ends_with("loss") &&
-         !name.ends_with("error");
 }
 
 Votes Checkpointing::OwnVotes(bool stop) const {
@@ -89,14 +90,18 @@ Votes Checkpointing::OwnVotes(bool stop) const {
 }
 
 void Checkpointing::NoteEvaluation(const EvalReport& report) {
-  const std::string& name = job_.config.checkpoint.save_best;
+  const std::string& name = DecidingMetric(job_.config);
   std::optional<double> value;
   if (name == "loss") value = report.loss;
   for (const auto& [metric, number] : report.metrics) {
     if (metric == name) value = number;
   }
-  if (!value || std::isnan(*value)) return;
-  if (!std::isnan(best_) && (HigherIsBetter() ? *value <= best_ : *value >= best_)) return;
+  if (!value) return;
+  early_.Note(*value);
+  if (early_.is_due()) plan_.total_steps = report.step;
+  tells_early_end_ = early_.is_due();
+  if (std::isnan(*value) || job_.config.checkpoint.save_best.empty()) return;
+  if (!std::isnan(best_) && (HigherIsBetter(name) ? *value <= best_ : *value >= best_)) return;
   best_ = *value;
   score_ = value;
 }
@@ -104,7 +109,8 @@ void Checkpointing::NoteEvaluation(const EvalReport& report) {
 BoundaryActions Checkpointing::Decide(int64_t step,
                                       const std::optional<Votes>& votes,
                                       bool evaluation_due) {
-  BoundaryActions actions = boundary_.Decide(step, votes, found_best(), evaluation_due);
+  const bool last = early_.is_due() && boundary_.saves() && !has_begun(step);
+  BoundaryActions actions = boundary_.Decide(step, votes, found_best() || last, evaluation_due);
   actions.save = actions.save && !place_.folder.empty();
   if (actions.save && requests_ != nullptr) requests_->NoteSave();
   ended_ = actions.stop && votes->end;
@@ -131,6 +137,11 @@ void Checkpointing::Begin(int64_t step,
                                    .run = RunText(job_, plan_, evaluation_due),
                                    .score = begun_.score,
                                    .finite = std::move(parameters)});
+}
+
+void Checkpointing::NoteRestored(int64_t step) {
+  begun_ = {.step = step};
+  if (early_.is_due()) plan_.total_steps = step;
 }
 
 void Checkpointing::BeforeStep(const Step& step) {
@@ -179,6 +190,11 @@ void Checkpointing::GiveUp(const Observers* observers, int generation, RankPart 
 }
 
 void Checkpointing::Report(const Observers* observers, bool wait) {
+  if (std::exchange(tells_early_end_, false) && observers != nullptr) {
+    observers->Note("training ends early: " + DecidingMetric(job_.config) +
+                    " has not improved in " + CountText(early_.patience(), "evaluation") +
+                    " (evaluation.early_stopping_patience)");
+  }
   if (saver_ == nullptr) return;
   // The running save may follow a finished one without a report.
   if (const auto outcome = saver_->Poll()) ReportOutcome(*outcome, observers);
@@ -199,6 +215,7 @@ void Checkpointing::NameUnsaved(StateVisitor& visitor) {
   visitor.Tensor("score", at::from_blob(&score_, {sizeof score_}, at::kByte));
   static_assert(std::is_trivially_copyable_v<BegunSave>);
   visitor.Tensor("begun", at::from_blob(&begun_, {sizeof begun_}, at::kByte));
+  visitor.Number("total_steps", plan_.total_steps);
 }
 
 void Checkpointing::NameState(StateVisitor& visitor) {
@@ -206,6 +223,7 @@ void Checkpointing::NameState(StateVisitor& visitor) {
   visitor.Section("run.");
   visitor.Tensor("best", best);
   best_ = best.item<double>();
+  early_.NameState(visitor);
 }
 
 }  // namespace ddprun::trainer

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/saver.h"
+#include "trainer/job/early_stopping.h"
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/step_boundary.h"
@@ -29,7 +30,8 @@ struct CheckpointPlace {
 // One thread. All ranks call the same methods.
 class Checkpointing final : public StepPart {
  public:
-  Checkpointing(const Job& job, const StepPlan& plan);
+  // `plan` gets fewer steps if evaluations no longer improve; it must outlive this.
+  Checkpointing(const Job& job, StepPlan& plan);
   ~Checkpointing();
 
   // Enables saving. `part` is this rank among the ranks that write; nullopt: it does not write.
@@ -60,7 +62,7 @@ class Checkpointing final : public StepPart {
   // Returns whether the save of the state after `step` was given up, because a rank was lost.
   bool has_lost(int64_t step) const { return begun_.step == step && begun_.lost; }
   // Notes that the run resumes from a checkpoint of this step.
-  void NoteRestored(int64_t step) { begun_ = {.step = step}; }
+  void NoteRestored(int64_t step);
   // Returns how long the last save took until its commit; 0 before the first save.
   double save_seconds() const { return save_seconds_; }
   bool saving() const { return saver_ != nullptr && saver_->busy(); }
@@ -86,17 +88,18 @@ class Checkpointing final : public StepPart {
   };
   void ReportOutcome(const SaveOutcome& outcome, const Observers* observers);
   double Seconds() const;
-  bool HigherIsBetter() const;
 
   const Job& job_;
-  const StepPlan plan_;
+  StepPlan& plan_;
   const std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
   StepBoundary boundary_;
   CheckpointPlace place_;
   std::unique_ptr<BackgroundSaver> saver_;
   std::vector<at::Tensor> changed_in_backward_;  // of the state that a save copies
-  double best_;                                  // NaN: none yet
-  std::optional<double> score_ = {};             // of the state after this step, if the best
+  EarlyStopping early_;
+  bool tells_early_end_ = false;
+  double best_;                       // NaN: none yet
+  std::optional<double> score_ = {};  // of the state after this step, if the best
   BegunSave begun_;
   double save_seconds_ = 0;
   std::shared_ptr<RunRequests> requests_;

@@ -33,7 +33,7 @@ struct RunState {
   }
 
   const Job& job;
-  const StepPlan plan;
+  StepPlan plan;  // Checkpointing shortens it if evaluations no longer improve
   const Mesh mesh;
   const ParallelDims dims;
   const RankShare ranks;                           // the logical ranks of this process

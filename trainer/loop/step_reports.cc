@@ -123,21 +123,22 @@ void StepReports::Add(const StepResult& result, const Log& log) {
 }
 
 void StepReports::SumBeforeUpdate(const StepResult& result, const Votes& own) {
-  summed_ = SumsOverRanks({result}, own, ranks_, control_.get());
+  summed_ = SumsOverRanks({result}, own, ranks_, mesh_.control.get());
 }
 
 Votes StepReports::Report(const Observers* observers, const Votes& own, bool wait) {
   std::vector<StepResult> results;
   if (wait) results = std::exchange(results_, {});
   ReadFromDevice(results);
-  const at::Tensor sums = summed_.defined() ? std::exchange(summed_, {})
-                                            : SumsOverRanks(results, own, ranks_, control_.get());
+  const at::Tensor sums = summed_.defined()
+                              ? std::exchange(summed_, {})
+                              : SumsOverRanks(results, own, ranks_, mesh_.control.get());
   // After the sum, because that names ranks that do not come.
   if (!results.empty()) CheckCollectives(mesh_);
   const auto* row = sums.const_data_ptr<double>();
   DeviceMemoryPeak peak;
   if (!results.empty() && IsReported(results.back().report.step)) {
-    peak = PeakOverRanks(mesh_.device, control_.get());
+    peak = PeakOverRanks(mesh_.device, mesh_.control.get());
   }
   for (const StepResult& result : results) {
     StepReport report = result.report;
@@ -161,8 +162,8 @@ Votes StepReports::Report(const Observers* observers, const Votes& own, bool wai
       report.max_memory_allocated = peak.allocated;
       report.max_memory_reserved = peak.reserved;
     }
-    if (ResolveDims(job_.config, 0)->in_stages && control_ != nullptr) {
-      report.pipeline_bubble = waited / control_->getSize() / report.step_seconds;
+    if (ResolveDims(job_.config, 0)->in_stages && mesh_.control != nullptr) {
+      report.pipeline_bubble = waited / mesh_.control->getSize() / report.step_seconds;
     }
     last_ = report;
     if (observers != nullptr) observers->Notify(&Observer::OnStep, report);

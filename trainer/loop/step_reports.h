@@ -40,7 +40,7 @@ class StepReports {
  public:
   // `ranks` is SummedRanks().
   StepReports(const Job& job, const StepPlan& plan, const RankShare& ranks, const Mesh& mesh)
-      : job_(job), plan_(plan), ranks_(ranks), control_(mesh.control), mesh_(mesh) {}
+      : job_(job), plan_(plan), ranks_(ranks), mesh_(mesh) {}
 
   // Adds a step for the next Report(), and logs it for reports of hangs.
   void Add(const StepResult& result, const Log& log);
@@ -72,7 +72,6 @@ class StepReports {
   const Job& job_;
   const StepPlan plan_;
   const RankShare ranks_;
-  const c10::intrusive_ptr<c10d::Backend> control_;
   const Mesh mesh_;
   std::vector<StepResult> results_;
   at::Tensor summed_;       // of SumBeforeUpdate

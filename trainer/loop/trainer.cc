@@ -46,7 +46,7 @@ Trainer::Trainer(const Job& job,
            .recorder = std::move(recorder),
            .log = log,
            .state = [this](StateVisitor& visitor) { NameState(visitor); }},
-      checkpoints_(job, plan),
+      checkpoints_(job, run_.plan),
       reports_(job, plan, SummedRanks(job.config, run_.ranks), mesh),
       recovery_(
           run_, checkpoints_, [this](StateVisitor& visitor) { between_.NameUnsaved(visitor); }),

@@ -1,7 +1,5 @@
 #include "trainer/worker/export_checkpoint.h"
 
-#include <ATen/core/grad_mode.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
@@ -12,35 +10,18 @@
 
 #include "base/failure.h"
 #include "base/owned_folder.h"
-#include "trainer/config/read_config.h"
 #include "trainer/job/job.h"
 #include "trainer/job/open_job.h"
 #include "trainer/job/run_text.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/state/torch_file.h"
+#include "trainer/worker/saved_job.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
 constexpr std::string_view kModel = "model.";
-
-Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment) {
-  const nlohmann::json run = ReadRunText(checkpoint.run());
-  if (!run.contains("config")) {
-    throw Failure(Error{.code = Code::kUsage,
-                        .title = "NO CONFIG IN THE CHECKPOINT",
-                        .where = checkpoint.path(),
-                        .what = "\"" + checkpoint.path() +
-                                "\" does not say which model it is of: it was "
-                                "not saved by ddp-trainer.",
-                        .hint = "Export it to a file of tensors: --to=weights.safetensors.",
-                        .page = "no-config-in-the-checkpoint"});
-  }
-  const std::string here = std::filesystem::current_path().string();
-  return ValueOrThrow(ReadConfigText({.label = checkpoint.path(), .text = run["config"].dump()}, {},
-                                     {environment, here, here}));
-}
 
 // Returns the tensors that `what` names, in the order of the checkpoint.
 std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
@@ -77,20 +58,6 @@ void AddTiedHead(const Checkpoint& checkpoint, std::vector<LazyTensor>& tensors)
   tied.name = names.head;
   if (tied.same_as.empty()) tied.same_as = names.embedding;
   tensors.push_back(std::move(tied));
-}
-
-// Returns a tensor of the model. Ranks that train apart have saved a tensor each; they are equal,
-// except for buffers, so this returns rank 0's.
-at::Tensor ReadModel(const Checkpoint& checkpoint, const std::string& name, int64_t dimensions) {
-  const at::Tensor stored = checkpoint.Read(std::string(kModel) + name);
-  return stored.dim() == dimensions + 1 ? stored[0] : stored;
-}
-
-void LoadModel(const Checkpoint& checkpoint, Model& model) {
-  const at::NoGradGuard no_grad;
-  for (auto& item : model.State()) {
-    item.value().copy_(ReadModel(checkpoint, item.key(), item.value().dim()));
-  }
 }
 
 }  // namespace

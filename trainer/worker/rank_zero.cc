@@ -26,9 +26,11 @@
 #include "trainer/report/run_folder.h"
 #include "trainer/report/run_requests.h"
 #include "trainer/report/state_hashes.h"
+#include "trainer/report/tensorboard_file.h"
 #include "trainer/report/terminal.h"
 #include "trainer/report/time_ledger.h"
 #include "trainer/worker/begin_training.h"
+#include "trainer/worker/best_checkpoint.h"
 #include "trainer/worker/job_watch.h"
 #include "trainer/worker/sample_text.h"
 
@@ -105,25 +107,15 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
                        .page = "weights-not-saved"});
 }
 
-// Returns a line about the best step. A checkpoint has a score if no step before it was better.
-std::string BestText(const Job& job, const RunStart& start) {
-  const std::string& score = job.config.checkpoint.save_best;
-  const Result<std::vector<StoredCheckpoint>> all = ListCheckpoints(start.place.folder);
-  if (!all) return "which step was the best is not known: " + all.error().what;
-  std::optional<StoredCheckpoint> best;
-  for (const StoredCheckpoint& stored : *all) {
-    if (stored.score) best = stored;
-  }
-  if (!best) return "no step has a " + score + " (checkpoint.save_best): nothing was evaluated";
-  return "the best " + score + ", " + LossText(*best->score) + ", was that of step " +
-         std::to_string(best->step) + "; its weights: ddp-trainer checkpoint export " +
-         QuoteForShell(best->path) + " --to=FOLDER";
-}
-
 // Saves the weights, and notes what the run leaves behind.
 void Finish(const Job& job, const RunStart& start, Trainer& trainer, const Observers& observers) {
   const RunFolder& folder = start.folder;
-  if (job.config.checkpoint.save_at_end) {
+  const CheckpointConfig& checkpoint = job.config.checkpoint;
+  int64_t step = trainer.step();
+  if (checkpoint.load_best_model_at_end) {
+    step = LoadBest(start.place.folder, step, trainer.model(), observers);
+  }
+  if (checkpoint.save_at_end) {
     const std::string path = folder.path + "/model";
     const ModelConfig& model = job.config.model;
     // A single weights file has no other files beside it.
@@ -140,10 +132,11 @@ void Finish(const Job& job, const RunStart& start, Trainer& trainer, const Obser
       cause.where = path;
       throw WeightsNotSaved(job, start, trainer, std::move(cause));
     }
-    const bool names_best = !job.config.checkpoint.save_best.empty();
+    const std::string& score = checkpoint.save_best;
+    const char* const which = step == trainer.step() ? ", of the last step, " : ", of the best, ";
     observers.Note("weights: " + path + "/model.safetensors" +
-                   (names_best ? ", of the last step, " + std::to_string(trainer.step()) : ""));
-    if (names_best) observers.Note(BestText(job, start));
+                   (score.empty() ? "" : which + std::to_string(step)));
+    if (!score.empty()) observers.Note(BestText(score, start.place.folder));
     if (!aside.empty()) {
       observers.Note("the model folder of before has files that ddprun did not write: it is " +
                      aside + " now");
@@ -167,11 +160,8 @@ std::string ResumeCommand(const Job& job,
                           const RunHeader& header,
                           const RunFolder& folder) {
   if (job.config.checkpoint.save_only_model) return "";
-  std::string command = "ddprun ";
-  // As given to this node; empty in a step of SLURM, which says how many nodes there are.
-  const std::optional<std::string> flags = environment.Get("DDPRUN_NODE_FLAGS");
-  if (header.nodes > 1 && flags != "") command += "--nnodes=" + std::to_string(header.nodes) + " ";
-  command += flags.value_or("");
+  // As given to this node.
+  std::string command = "ddprun " + environment.GetOr("DDPRUN_NODE_FLAGS", "");
   if (header.local_world_size > 1) {
     command += "--nproc_per_node=" + std::to_string(header.local_world_size) + " ";
   }
@@ -231,6 +221,9 @@ void AddFiles(const ReportConfig& config,
   observers.Add(
       std::make_unique<TimeLedger>(metrics, terminal, continues_file, start.idle_seconds));
   observers.Add(std::make_unique<MetricsFile>(metrics, terminal, continues_file));
+  if (config.tensorboard) {
+    observers.Add(std::make_unique<TensorboardFile>(folder.path, terminal, continues_file));
+  }
   if (config.state_hashes) {
     const std::string path = folder.path + "/" + kStateHashesName;
     observers.Add(std::make_unique<StateHashFile>(path, terminal));

@@ -7,6 +7,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsSupersetOf;
+using testing::StartsWith;
 
 AgentPlan SomePlan(Environment::Variables variables = {}) {
   AgentPlan plan;
@@ -84,14 +85,16 @@ TEST(WorkerSpec, TellsTheTrainerTheFlagsByWhichItsNodeMeetsOthers) {
   plan.options.rdzv.rules = {.min_nodes = 2, .max_nodes = 2};
   plan.options.rdzv.node_rank = 1;
   plan.options.rdzv.endpoint = {"10.0.0.1", 29500};
-  EXPECT_EQ(flags(), "--node_rank=1 --master_addr=10.0.0.1 --master_port=29500 ");
+  EXPECT_EQ(flags(), "--nnodes=2 --node_rank=1 --master_addr=10.0.0.1 --master_port=29500 ");
   plan.options.backend = rendezvous::FindBackend("c10d");
   plan.options.rdzv.node_rank.reset();
   plan.options.rdzv.run_id = "my job";
   plan.options.rdzv_conf = {{"join_timeout", "20"}};
   EXPECT_EQ(flags(),
-            "--rdzv_backend=c10d --rdzv_endpoint=10.0.0.1:29500 --rdzv_id='my job' "
+            "--nnodes=2 --rdzv_backend=c10d --rdzv_endpoint=10.0.0.1:29500 --rdzv_id='my job' "
             "--rdzv_conf=join_timeout=20 ");
+  plan.options.rdzv.rules.min_nodes = 1;
+  EXPECT_THAT(*flags(), StartsWith("--nnodes=1:2 --rdzv_backend=c10d "));
   plan.options.in_cluster = true;  // a new step has another endpoint
   plan.options.given = {"rdzv_conf"};
   EXPECT_EQ(flags(), "--rdzv_conf=join_timeout=20 ");

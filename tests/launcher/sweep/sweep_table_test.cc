@@ -72,7 +72,7 @@ TEST(SweepTable, IsAPageThatNeedsNothingFromElsewhere) {
   const std::string page = HtmlTable("Sweep of a<b", {validated, Failed("2")});
   EXPECT_THAT(page, HasSubstr("<title>Sweep of a&lt;b</title>"));
   EXPECT_THAT(page, HasSubstr("&lt;1>"));
-  EXPECT_THAT(page, HasSubstr("<polyline"));
+  EXPECT_THAT(page, HasSubstr("<path"));
   EXPECT_THAT(page, HasSubstr("stroke-dasharray"));
   EXPECT_THAT(page, HasSubstr(">optimizer steps<"));
   EXPECT_THAT(page, HasSubstr("class=\"failed\""));

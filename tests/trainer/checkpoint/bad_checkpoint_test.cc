@@ -1,10 +1,10 @@
 // Damaged, foreign and newer checkpoints are refused with file and reason; the one before is taken.
 #include <gmock/gmock.h>
 
+#include "base/crc32c.h"
 #include "tests/base/sanitized.h"
 #include "tests/trainer/checkpoint/checkpoint_fixture.h"
 #include "trainer/checkpoint/commit.h"
-#include "trainer/checkpoint/crc32c.h"
 
 namespace ddprun::trainer {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <limits>
 
+#include "base/crc32c.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
-#include "trainer/checkpoint/crc32c.h"
 
 namespace ddprun::trainer {
 namespace {

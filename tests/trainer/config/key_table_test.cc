@@ -93,6 +93,7 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "strategy.output_device",
                                      "strategy.overlap",
                                      "checkpoint.save_best",
+                                     "checkpoint.load_best_model_at_end",
                                      "strategy.optimizer_in_backward",
                                      "strategy.gradient_as_bucket_view"};
 

@@ -1,7 +1,6 @@
 """Whole runs on a GPU: the CPU's losses. The first step of whoever has one: scripts/test_gpu.sh."""
 
 import os
-import random
 import signal
 import sys
 
@@ -58,15 +57,6 @@ class OnAGpu(training.TrainingTest):
                                        self.losses(f"{strategy}_False"), strict=True):
                 self.assertAlmostEqual(found, expected, places=5)
 
-    def fresh(self, model, data):
-        """Returns a function that makes a config of a model that the seed determines."""
-        def make(**sections):
-            config = training.gpt_config(**sections)
-            config["model"], config["data"] = model, data
-            config["run"]["max_steps"] = 8
-            return config
-        return make
-
     def replay(self, make_config):
         """Says of the graph what the run says: padding may differ from batch to batch."""
         for graph in (False, True):
@@ -80,11 +70,6 @@ class OnAGpu(training.TrainingTest):
         for found, expected in pairs:
             self.assertAlmostEqual(found, expected, places=4)
 
-    def llama(self):
-        return self.fresh({"type": "llama", "hidden_size": 32, "num_hidden_layers": 2,
-                           "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256},
-                          training.gpt_config()["data"])
-
     def test_of_a_llama(self):
         self.compare(self.llama(), 1e-4)
 
@@ -96,22 +81,6 @@ class OnAGpu(training.TrainingTest):
 
     def test_of_a_bert_whose_steps_are_replayed(self):
         self.replay(self.bert())
-
-    def bert(self):
-        draw = random.Random(1)
-        words = [f"w{i}" for i in range(200)]
-        os.makedirs(self.path("tokenizer"))
-        self.script("tokenizer/vocab.txt",
-                    "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
-        self.script("tokenizer/tokenizer_config.json", '{"tokenizer_class": "BertTokenizer"}')
-        rows = (" ".join(draw.choices(words, k=draw.randint(3, 20))) + f"\t{'ab'[i % 2]}\n"
-                for i in range(100))
-        self.script("pairs.tsv", "text\tlabel\n" + "".join(rows))
-        return self.fresh({"type": "bert", "hidden_size": 32, "num_hidden_layers": 2,
-                           "num_attention_heads": 4, "vocab_size": 205},
-                          {"format": "text_classification", "train_files": ["pairs.tsv"],
-                           "text_column": "text", "label_column": "label",
-                           "tokenizer": "tokenizer", "max_seq_length": 32})
 
     def test_of_images(self):
         data = self.image_data(64, 32)

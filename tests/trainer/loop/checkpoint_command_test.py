@@ -67,6 +67,30 @@ class CheckpointCommand(training.TrainingTest):
         self.assertEqual(0, done.returncode, done.stderr)
         self.assertIn("passed over: ", done.stderr)
 
+    def test_evaluate_computes_what_the_run_computed(self):
+        for name in ("train", "dev"):
+            with open(self.path(f"{name}.csv"), "w") as file:
+                file.write("a,b,kind\n")
+                for i in range(61):
+                    file.write(f"{i % 7},{i * len(name) % 5},{'hi' if i % 7 > 3 else 'lo'}\n")
+        for kind in ("ddp", "zero1", "zero3"):
+            self.train({
+                "run": {"name": kind, "max_steps": 9},
+                "model": {"type": "mlp", "layer_sizes": [2, 8, 2]},
+                "data": {"format": "csv", "train_files": ["train.csv"], "label_column": "kind",
+                         "target_type": "class", "validation_files": ["dev.csv"]},
+                "strategy": {"type": kind}, "training": {"loss": "cross_entropy"},
+                "evaluation": {"metrics": ["accuracy"]}, "checkpoint": {"save_steps": 9}}, 2)
+            expected = [one for one in self.metrics(kind) if one.get("split") == "validation"][-1]
+            found = json.loads(self.checked("evaluate", f"runs/{kind}", "--data", "dev.csv",
+                                            "--json"))
+            self.assertEqual((9, 61), (found["step"], found["samples"]))
+            for value in ("loss", "accuracy"):
+                self.assertAlmostEqual(expected[value], found[value], places=6, msg=kind)
+        refused = self.trainer("evaluate", "runs/ddp", "--data", "none.csv")
+        self.assertEqual(2, refused.returncode, refused.stderr)
+        self.assertIn('There is no file "none.csv"', refused.stderr)
+
     def test_the_end_of_a_run_keeps_what_others_put_into_its_model(self):
         config = training.gpt_config(
             run={"name": "extended", "max_steps": 8},

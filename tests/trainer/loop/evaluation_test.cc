@@ -151,6 +151,34 @@ TEST_F(Evaluation, OfAStateThatMayBeTheBestComesBeforeTheRunStops) {
   EXPECT_EQ(evaluations_.size(), 1U);
 }
 
+TEST_F(Evaluation, ThatDoesNotImproveEndsTheRunAlsoAfterAResume) {
+  // The weights hardly move, so that only the first evaluation improves the loss by 1.
+  const Job job = OpenEvaluating({"evaluation.eval_steps=2", "optimizer.learning_rate=1e-6",
+                                  "evaluation.early_stopping_patience=3",
+                                  "evaluation.early_stopping_threshold=1"});
+  const Checkpoint whole = Go(job, "whole");
+  EXPECT_FALSE(stopped_);  // the run is done
+  EXPECT_EQ(whole.step(), 8);
+  const auto expected = std::exchange(evaluations_, {});
+  EXPECT_EQ(expected.size(), 4U);
+  const ResumeOutcome end{.tensors = TensorsOf(whole)};
+
+  Go(job, "parts", [](const Trainer& trainer) { return trainer.step() == 5; });
+  EXPECT_TRUE(stopped_);
+  const Checkpoint resumed = Go(job, "parts");
+  EXPECT_FALSE(stopped_);
+  EXPECT_EQ(evaluations_, expected);
+  ExpectSameEnd({.tensors = TensorsOf(resumed)}, end);
+
+  // A start after the end has nothing to do; with more patience it goes on.
+  EXPECT_EQ(Go(job, "parts").step(), 8);
+  EXPECT_EQ(evaluations_, expected);
+  const Job patient = OpenEvaluating({"evaluation.eval_steps=2", "optimizer.learning_rate=1e-6",
+                                      "evaluation.early_stopping_patience=4",
+                                      "evaluation.early_stopping_threshold=1"});
+  EXPECT_EQ(Go(patient, "parts").step(), 10);
+}
+
 TEST_F(Evaluation, ThatFailsOnOneRankKeepsTheWeights) {
   // The other rank waits to be ended.
   Job job = OpenEvaluating({"comm.train_timeout_seconds=5"});

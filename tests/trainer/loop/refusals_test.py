@@ -24,6 +24,9 @@ LIMIT = 512  # bytes of a file on a "full disk"
 
 TOY = training.toy_config(checkpoint={"save_steps": 5, "save_total_limit": 0})
 TOY["run"].update(name="toy", max_steps=10)
+TABLE = {"run": {"name": "table", "max_steps": 5}, "checkpoint": {"save_steps": 5},
+         "model": {"type": "mlp", "layer_sizes": [1, 2]},
+         "data": {"format": "csv", "train_files": "rows.csv", "label_column": "kind"}}
 
 
 def contents(folder):
@@ -80,6 +83,8 @@ WHOLE = {
     "diff": ["runs/toy", "runs/toy"],
     "tokenize": ["mine/a.txt", "--tokenizer=words", "--no-separator", "--out=new.bin"],
     "generate": ["runs/toy/model"],
+    "evaluate": ["runs/table", "--data=rows.csv"],
+    "predict": ["runs/table", "--data=rows.csv", "--out=new.out"],
 }
 # For each subcommand: arguments, and a part of the answer. "" is the program without subcommand.
 TRAINER_ROWS = {
@@ -138,6 +143,22 @@ TRAINER_ROWS = {
         (["gone"], "gone"),
         (["runs/toy/model"], "NOT A LANGUAGE MODEL"),
         ([os.path.join(training.GOLDEN, "gpt_init"), "--tokenizer=mine"], "mine"),
+    ],
+    "evaluate": [
+        (["gone", "--data=rows.csv"], "NO CHECKPOINTS"),
+        (["damaged", "--data=rows.csv"], "damaged"),
+        (["runs/toy", "--data=rows.csv"], "random numbers"),
+        (["runs/table", "--data=gone.csv"], "gone.csv"),
+        (["runs/table", "--data=mine/deep/b.txt"], "has no column"),
+    ],
+    "predict": [
+        (["gone", "--data=rows.csv", "--out=new.out"], "NO CHECKPOINTS"),
+        (["runs/table", "--data=rows.csv", "--out=mine/a.txt"], "OUTPUT FILE EXISTS"),
+        (["runs/table", "--data=mine/deep/b.txt", "--out=mine/a.txt", "--overwrite"],
+         "has no column"),
+        (["runs/table", "--data=rows.csv", "--out=mine", "--overwrite"], "directory"),
+        (["runs/table", "--data=rows.csv", "--out=gone/new.out"], "No such file"),
+        (["runs/table", "--data=rows.csv", "--format=xml", "--out=new.out"], "xml"),
     ],
 }
 DDPRUN_ROWS = {
@@ -233,7 +254,10 @@ class RefusalTest(training.TrainingTest):
         cls.write("toy.json", TOY)
         cls.write("words/vocab.txt", "[PAD]\n[UNK]\nnot\nto\nbe\nlost\n")
         cls.write("sweeps/toy/sweep.csv", "mine")
+        cls.write("table.json", TABLE)
+        cls.write("rows.csv", "a,kind\n" + "1,lo\n2,hi\n" * 8)
         cls.run_made(harness.DDPRUN, "toy.json")
+        cls.run_made(harness.DDPRUN, "table.json")
         for name in ("out", "changed", "extended", "old.safetensors"):
             cls.run_made(TRAINER, "checkpoint", "export", "runs/toy", f"--to={name}")
         cls.write("changed/config.json", "{}")

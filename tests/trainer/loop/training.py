@@ -95,6 +95,37 @@ class TrainingTest(harness.LauncherTest):
             file.write(bytes(i % 10 for i in range(count)))
         return {"format": "idx", "train_files": ["t-images-idx3-ubyte"]}
 
+    def fresh(self, model, data, steps=8):
+        """Returns a function that makes a config of a model that the seed determines."""
+        def make(**sections):
+            config = gpt_config(**sections)
+            config["model"], config["data"] = model, data
+            config["run"]["max_steps"] = steps
+            return config
+        return make
+
+    def llama(self, steps=8):
+        return self.fresh({"type": "llama", "hidden_size": 32, "num_hidden_layers": 2,
+                           "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256},
+                          gpt_config()["data"], steps)
+
+    def bert(self, steps=8):
+        """Like fresh(): a small BERT, with a vocabulary and texts at random."""
+        draw = random.Random(1)
+        words = [f"w{i}" for i in range(200)]
+        os.makedirs(self.path("tokenizer"))
+        self.script("tokenizer/vocab.txt",
+                    "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
+        self.script("tokenizer/tokenizer_config.json", '{"tokenizer_class": "BertTokenizer"}')
+        rows = (" ".join(draw.choices(words, k=draw.randint(3, 20))) + f"\t{'ab'[i % 2]}\n"
+                for i in range(100))
+        self.script("pairs.tsv", "text\tlabel\n" + "".join(rows))
+        return self.fresh({"type": "bert", "hidden_size": 32, "num_hidden_layers": 2,
+                           "num_attention_heads": 4, "vocab_size": 205},
+                          {"format": "text_classification", "train_files": ["pairs.tsv"],
+                           "text_column": "text", "label_column": "label",
+                           "tokenizer": "tokenizer", "max_seq_length": 32}, steps)
+
     def write_config(self, config, name="train.json"):
         return self.script(name, config if isinstance(config, str) else json.dumps(config))
 

@@ -2,7 +2,6 @@
 (docs/gpu.md): the losses of the CPU, and what is said when a rank fails."""
 
 import os
-import random
 import signal
 
 import harness
@@ -54,30 +53,6 @@ class OnTheStandIn(training.TrainingTest):
         self.assertEqual("graph of" in launches, "cuda_graph" in sections.get("training", {}))
         return launches
 
-    def fresh(self, model, data, steps=4):
-        def make(**sections):
-            config = training.gpt_config(**sections)
-            config["model"], config["data"] = model, data
-            config["run"]["max_steps"] = steps
-            return config
-        return make
-
-    def bert(self):
-        draw = random.Random(1)
-        words = [f"w{i}" for i in range(200)]
-        os.makedirs(self.path("tokenizer"))
-        self.script("tokenizer/vocab.txt",
-                    "\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words]))
-        self.script("tokenizer/tokenizer_config.json", '{"tokenizer_class": "BertTokenizer"}')
-        rows = (" ".join(draw.choices(words, k=draw.randint(3, 20))) + f"\t{'ab'[i % 2]}\n"
-                for i in range(100))
-        self.script("pairs.tsv", "text\tlabel\n" + "".join(rows))
-        return self.fresh({"type": "bert", "hidden_size": 32, "num_hidden_layers": 2,
-                           "num_attention_heads": 4, "vocab_size": 205},
-                          {"format": "text_classification", "train_files": ["pairs.tsv"],
-                           "text_column": "text", "label_column": "label",
-                           "tokenizer": "tokenizer", "max_seq_length": 32})
-
     def test_one_rank_of_a_small_model(self):
         self.compare(training.toy_config)
 
@@ -89,16 +64,14 @@ class OnTheStandIn(training.TrainingTest):
         self.compare(training.gpt_config, tolerance=5e-2, training={"precision": "bf16"})
 
     def test_one_rank_of_a_bert(self):
-        self.compare(self.bert())
+        self.compare(self.bert(steps=4))
 
     def test_one_rank_of_a_llama(self):
-        self.compare(self.fresh({"type": "llama", "hidden_size": 32, "num_hidden_layers": 2,
-                                 "num_attention_heads": 4, "num_key_value_heads": 2,
-                                 "vocab_size": 256}, training.gpt_config()["data"]))
+        self.compare(self.llama(steps=4))
 
     def test_one_rank_with_images(self):
         self.compare(self.fresh({"type": "cnn", "channels": [8, 16], "hidden_size": 32},
-                                self.image_data(64, 32)))
+                                self.image_data(64, 32), steps=4))
 
     def test_one_rank_with_batch_norm(self):
         self.compare(self.fresh({"type": "resnet18"}, self.image_data(64, 32), steps=2),

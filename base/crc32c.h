@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace ddprun::trainer {
+namespace ddprun {
 
 // Returns the checksum of earlier bytes followed by `bytes`. `crc` is the checksum of the earlier
 // bytes; 0 means none.
@@ -12,4 +12,4 @@ uint32_t Crc32c(std::string_view bytes, uint32_t crc = 0);
 // Computes Crc32c() with a table, for processors without the instruction.
 uint32_t Crc32cByTable(std::string_view bytes, uint32_t crc = 0);
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

@@ -1,9 +1,9 @@
-#include "trainer/checkpoint/crc32c.h"
+#include "base/crc32c.h"
 
 #include <array>
 #include <cstring>
 
-namespace ddprun::trainer {
+namespace ddprun {
 
 namespace {
 
@@ -55,4 +55,4 @@ uint32_t Crc32c(std::string_view bytes, uint32_t crc) {
   return Crc32cByTable(bytes, crc);
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun

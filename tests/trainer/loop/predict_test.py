@@ -1,0 +1,158 @@
+"""ddp-trainer predict and evaluate on new rows: their text, and what they refuse."""
+
+import json
+import os
+import random
+import subprocess
+
+import data_formats_test
+import harness
+import training
+
+TRAINER = os.environ["DDPRUN_TRAINER_PROGRAM"]
+
+
+class Predict(training.TrainingTest):
+    def setUp(self):
+        super().setUp()
+        with open(self.path("train.csv"), "w") as file:
+            file.write("a,color,kind\n")
+            for i in range(60):
+                kind = '"hi, so"' if i % 7 > 3 else "lo"
+                file.write(f"{i % 7},{('red', 'blue')[i % 2]},{kind}\n")
+        self.train(self.config("one"))
+        os.remove(self.path("train.csv"))
+
+    def config(self, name, **data):
+        return {"run": {"name": name, "max_steps": 30}, "training": {"loss": "cross_entropy"},
+                "model": {"type": "mlp", "layer_sizes": [3, 8, 2]},
+                "optimizer": {"learning_rate": 0.05}, "checkpoint": {"save_steps": 30},
+                "data": {"format": "csv", "train_files": ["train.csv"], "label_column": "kind",
+                         "target_type": "class", "standardize": True, **data}}
+
+    def run_trainer(self, *arguments):
+        return subprocess.run([TRAINER, *arguments], capture_output=True, text=True,
+                              cwd=self.path("."), timeout=120)
+
+    def write(self, name, text):
+        with open(self.path(name), "w") as file:
+            file.write(text)
+
+    def test_rows_in_order_as_json_lines_and_csv_without_the_training_file(self):
+        self.write("new.csv", "color,a\n" + "".join(f"red,{i % 7}\n" for i in range(23)))
+        done = self.run_trainer("predict", "runs/one", "--data", "new.csv")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("23 predictions with step 30 of runs/one", done.stderr)
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual(["hi, so" if i % 7 > 3 else "lo" for i in range(23)],
+                         [row["class"] for row in rows])
+        for row in rows:
+            self.assertAlmostEqual(1, sum(row["probabilities"].values()), places=5)
+        done = self.run_trainer("predict", "runs/one", "--data", "new.csv", "--format", "csv",
+                                "--out", "new.out")
+        self.assertEqual((0, ""), (done.returncode, done.stdout), done.stderr)
+        with open(self.path("new.out")) as file:
+            lines = file.read().splitlines()
+        self.assertEqual('class,"probability hi, so",probability lo', lines[0])
+        self.assertTrue(lines[1].startswith("lo,") and lines[5].startswith('"hi, so",'), lines)
+        self.assertEqual(24, len(lines))
+
+        self.write("new.csv", "a,color\n1,red\n")
+        refused = self.run_trainer("predict", "runs/one", "--data", "new.csv", "--out", "new.out")
+        self.assertEqual(2, refused.returncode, refused.stderr)
+        self.assertIn("OUTPUT FILE EXISTS", refused.stderr)
+        with open(self.path("new.out")) as file:
+            self.assertEqual(24, len(file.readlines()))
+        done = self.run_trainer("predict", "runs/one", "--data", "new.csv", "--out", "new.out",
+                                "--overwrite")
+        self.assertEqual(0, done.returncode, done.stderr)
+        with open(self.path("new.out")) as file:
+            self.assertEqual(1, len(file.readlines()))
+
+    def test_refused_files_leave_no_output(self):
+        for text, words in {
+                "a,color,size\n1,red,2\n": 'columns that the training data did not have: "size"',
+                "a,kind\n1,lo\n": 'has no column "color"',
+                "a,color\n1,red\n2,green\n": '"green", which no row of the training data has',
+                "a,color\n1,red\n,red\n": 'Column "a" has no value',
+                "": "no row", "a,color\n": "no row"}.items():
+            self.write("new.csv", text)
+            refused = self.run_trainer("predict", "runs/one", "--data", "new.csv", "--out", "out")
+            self.assertEqual(2, refused.returncode, text + refused.stderr)
+            self.assertIn(words, refused.stderr.replace("\n", " "), text)
+            self.assertFalse([name for name in os.listdir(self.path(".")) if "out" in name])
+        for text, words in {"a,color,kind\n1,red,mid\n": "UNKNOWN LABEL",
+                            "a,color\n1,red\n": 'has no column "kind"', "": "no row"}.items():
+            self.write("new.csv", text)
+            refused = self.run_trainer("evaluate", "runs/one", "--data", "new.csv")
+            self.assertEqual(2, refused.returncode, text + refused.stderr)
+            self.assertIn(words, refused.stderr.replace("\n", " "), text)
+        refused = self.run_trainer("predict", "runs/one", "--data", "none.csv")
+        self.assertIn("Correct the path.", refused.stderr)
+        os.mkdir(self.path("runs/empty"))
+        refused = self.run_trainer("predict", "runs/empty", "--data", "new.csv")
+        self.assertEqual(2, refused.returncode, refused.stderr)
+
+    def test_classes_that_are_not_utf_8_need_the_training_file(self):
+        with open(self.path("train.csv"), "w", encoding="latin-1") as file:
+            file.write("a,color,kind\n" + "1,green,ja\n2,rot,nö\n3,blau,ja\n" * 4)
+        self.train({**self.config("latin"), "model": {"type": "mlp", "layer_sizes": [4, 8, 2]}})
+        done = self.run_trainer("evaluate", "runs/latin", "--data", "train.csv", "--json")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual(12, json.loads(done.stdout)["samples"])
+        done = self.run_trainer("predict", "runs/latin", "--data", "train.csv")
+        self.assertEqual((0, 12), (done.returncode, done.stdout.count("\n")), done.stderr)
+        os.rename(self.path("train.csv"), self.path("other.csv"))
+        refused = self.run_trainer("predict", "runs/latin", "--data", "other.csv")
+        self.assertEqual((2, ""), (refused.returncode, refused.stdout))
+        self.assertIn("train.csv", refused.stderr)
+
+    def test_images_in_one_folder_without_classes(self):
+        numbers = random.Random(5)
+        names = sorted(data_formats_test.COLOURS)
+        for i, name in enumerate(names * 8):
+            picture = data_formats_test.png(
+                data_formats_test.noisy(numbers, data_formats_test.COLOURS[name], 144), 12)
+            for folder in (f"pictures/{name}", "new"):
+                os.makedirs(self.path(folder), exist_ok=True)
+                with open(self.path(f"{folder}/{i:02}.png"), "wb") as file:
+                    file.write(picture)
+        self.train({"run": {"name": "images", "max_steps": 60},
+                    "model": {"type": "mlp", "layer_sizes": [432, 8, 3]},
+                    "optimizer": {"learning_rate": 0.01}, "checkpoint": {"save_steps": 60},
+                    "data": {"format": "image_folder", "train_files": ["pictures"]}})
+        done = self.run_trainer("predict", "runs/images", "--data", "new")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual([(f"new/{i:02}.png", name) for i, name in enumerate(names * 8)],
+                         [(row["file"], row["class"])
+                          for row in map(json.loads, done.stdout.splitlines())])
+
+    def test_a_language_model_is_evaluated_and_does_not_predict(self):
+        config = training.gpt_config(
+            run={"name": "gpt", "max_steps": 4}, checkpoint={"save_steps": 4},
+            strategy={"type": "tensor_parallel"})
+        config["data"]["validation_files"] = config["data"]["train_files"]
+        self.train(config, 2)
+        expected = [one for one in self.metrics("gpt") if one.get("split") == "validation"][-1]
+        files = config["data"]["train_files"]
+        files = files if isinstance(files, list) else [files]
+        done = self.run_trainer("evaluate", "runs/gpt", "--json", "--data", *files)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertAlmostEqual(expected["loss"], json.loads(done.stdout)["loss"], places=5)
+        refused = self.run_trainer("predict", "runs/gpt", "--data", *files)
+        self.assertEqual((2, ""), (refused.returncode, refused.stdout), refused.stderr)
+        self.assertIn("ddp-trainer generate", refused.stderr)
+
+    def test_a_run_on_random_numbers_takes_no_files(self):
+        config = training.toy_config(checkpoint={"save_steps": 5})
+        config["run"].update(name="toy", max_steps=5)
+        self.train(config)
+        self.write("new.csv", "a\n1\n")
+        for command in ("evaluate", "predict"):
+            refused = self.run_trainer(command, "runs/toy", "--data", "new.csv")
+            self.assertEqual((2, ""), (refused.returncode, refused.stdout), refused.stderr)
+            self.assertIn("trained on random numbers", refused.stderr)
+
+
+if __name__ == "__main__":
+    harness.main()

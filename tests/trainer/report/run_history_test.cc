@@ -1,0 +1,95 @@
+// loop.report reads the pages of whole runs.
+#include "trainer/report/run_history.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/trainer/report/scratch_folder.h"
+#include "trainer/report/html_report.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class RunHistoryTest : public ScratchFolder {
+ protected:
+  RunHistory Read(const std::string& metrics, const std::string& config = "{}") const {
+    std::ofstream(folder_ + "/metrics.jsonl") << metrics;
+    std::ofstream(folder_ + "/config.resolved.json") << config;
+    return *ReadRunHistory(folder_);
+  }
+};
+
+constexpr const char* kStartLine =
+    R"({"ts":1,"event":"start","run":"r","world":{"size":2,"nodes":1}})"
+    "\n";
+constexpr const char* kEndLine = R"({"ts":9,"event":"end","step":2,"reason":"finished"})"
+                                 "\n";
+
+TEST_F(RunHistoryTest, HasTheBestOfEachMetric) {
+  const RunHistory run =
+      Read(std::string(kStartLine) +
+           R"({"ts":2,"step":1,"split":"validation","loss":0.5,"accuracy":0.5,"samples":9})"
+           "\n"
+           R"({"ts":3,"step":2,"split":"validation","loss":0.7,"accuracy":0.8,"samples":9})"
+           "\n"
+           R"({"ts":4,"step":3,"split":"validation","loss":"nan","accuracy":0.8,"samples":9})"
+           "\n" +
+           kEndLine);
+  ASSERT_EQ(run.best.size(), 2U);
+  for (const RunHistory::Best& best : run.best) {
+    EXPECT_EQ(best.step, best.metric == "loss" ? 1 : 2) << best.metric;
+  }
+  EXPECT_THAT(run.notes, IsEmpty());
+}
+
+TEST_F(RunHistoryTest, SaysWhatIsMissing) {
+  EXPECT_THAT(Read("").notes, ElementsAre(HasSubstr("no line of a start or a step yet")));
+  EXPECT_THAT(Read(kStartLine).notes, ElementsAre(HasSubstr("has not ended")));
+  EXPECT_THAT(Read(std::string(kStartLine) + "{\"ts\":2,\"st\n[1]\n" + kEndLine).notes,
+              ElementsAre(HasSubstr("2 lines of metrics.jsonl could not be read, the first is "
+                                    "line 2")));
+  EXPECT_THAT(Read(std::string(kStartLine) + kEndLine, "{").notes,
+              ElementsAre("config.resolved.json could not be read."));
+  const auto none = ReadRunHistory(folder_ + "/none");
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().page, "no-run-folder");
+}
+
+// Values of other types than ddprun's, at every place.
+TEST_F(RunHistoryTest, TakesAnyJson) {
+  const RunHistory run =
+      Read(R"({"event":"start","world":7,"resumed_step":1e300,"run":[1]})"
+           "\n"
+           R"({"split":"train","step":"x","mean_loss":{},"samples":"many","step_seconds":0})"
+           "\n"
+           R"({"split":"train","step":-1e300,"mean_loss":"inf","samples":2,"step_seconds":0.5})"
+           "\n"
+           R"({"event":"ledger","useful_seconds":"inf"})"
+           "\n"
+           R"({"event":"device_memory","devices":[1,{"bytes":"x"}]})"
+           "\n"
+           R"({"event":"checkpoint","path":3,"bytes":"nan"})"
+           "\n",
+           R"({"run": 3, "model": {"type": ["<i>"]}})");
+  const std::string page = HtmlReport({run, run});
+  EXPECT_THAT(page, HasSubstr("model.type: [&quot;&lt;i>&quot;]"));
+}
+
+TEST_F(RunHistoryTest, ReplacesOnlyItsOwnPages) {
+  const std::string path = folder_ + "/report.html";
+  const std::string page = HtmlReport({Read(kStartLine)});
+  EXPECT_TRUE(WriteReport(path, page).ok());
+  EXPECT_TRUE(WriteReport(path, page + " ").ok());
+  EXPECT_EQ(Contents(path), page + " ");
+  std::ofstream(folder_ + "/notes.txt") << "mine";
+  EXPECT_FALSE(WriteReport(folder_ + "/notes.txt", page).ok());
+  EXPECT_EQ(Contents(folder_ + "/notes.txt"), "mine");
+}
+
+}  // namespace
+}  // namespace ddprun::trainer
