@@ -2,15 +2,19 @@
 
 #include <ATen/ops/empty.h>
 
-#include <thread>
+#include <future>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 namespace ddprun::python {
 
 namespace {
 
-// How often a wait with a timeout looks whether the operation is done.
-constexpr std::chrono::microseconds kPoll{50};
+bool IsMessage(c10d::OpType type) {
+  return type == c10d::OpType::SEND || type == c10d::OpType::RECV ||
+         type == c10d::OpType::RECVANYSOURCE;
+}
 
 // The Work of a HostProcessGroup, with DistBackendErrors.
 class TorchWork : public c10d::Work {
@@ -23,12 +27,17 @@ class TorchWork : public c10d::Work {
   int sourceRank() const override { return work_->sourceRank(); }
   std::vector<at::Tensor> result() override { return work_->result(); }
   void synchronize() override { wait(kNoTimeout); }
-  // After `timeout` the operation goes on, and a later wait() may return its result.
+  // After `timeout` a collective goes on, and a later wait() may return its result. A receive is
+  // given up.
   bool wait(std::chrono::milliseconds timeout) override {
-    if (timeout != kNoTimeout) WaitUntilDone(timeout);
+    if (timeout == kNoTimeout || IsMessage(retrieveOpType())) {
+      return Translated([&] { return work_->wait(timeout); });
+    }
+    WaitUntilDone(timeout);
     return Translated([&] { return work_->wait(kNoTimeout); });
   }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    const std::lock_guard lock(mutex_);
     if (future_ != nullptr) return future_;
     future_ =
         c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
@@ -45,16 +54,14 @@ class TorchWork : public c10d::Work {
 
  private:
   void WaitUntilDone(std::chrono::milliseconds timeout) {
-    const auto deadline = std::chrono::steady_clock::now() + timeout;
-    while (!work_->isCompleted()) {
-      if (std::chrono::steady_clock::now() > deadline) {
-        C10_THROW_ERROR(DistBackendError, "ddprun: " + c10d::opTypeToString(retrieveOpType()) +
-                                              " was not done after the " +
-                                              std::to_string(timeout.count()) +
-                                              " ms that wait() was given. It goes on.");
-      }
-      std::this_thread::sleep_for(kPoll);
-    }
+    const auto promise = std::make_shared<std::promise<void>>();
+    std::future<void> done = promise->get_future();
+    getFuture()->addCallback([promise](c10::ivalue::Future&) { promise->set_value(); });
+    if (done.wait_for(timeout) == std::future_status::ready) return;
+    C10_THROW_ERROR(DistBackendError, "ddprun: " + c10d::opTypeToString(retrieveOpType()) +
+                                          " was not done after the " +
+                                          std::to_string(timeout.count()) +
+                                          " ms that wait() was given. It goes on.");
   }
 
   const c10::intrusive_ptr<c10d::Work> work_;

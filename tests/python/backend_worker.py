@@ -5,6 +5,8 @@ Usage: backend_worker.py CASE...
 
 import datetime
 import os
+import pathlib
+import resource
 import signal
 import sys
 import time
@@ -12,6 +14,10 @@ import time
 import ddprun.torch  # registers the backend
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
 
 TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.int16,
          torch.int32, torch.int64, torch.uint8, torch.bool]
@@ -64,6 +70,39 @@ def reductions(rank, size, _gloo):
     dist.all_reduce(strided)
     total = sum(torch.arange(60.).reshape(6, 10).t() + r for r in range(size))
     same(strided, total, "strides")
+
+
+def floats(rank, size, gloo):
+    """Random numbers, for which the orders of summing differ a little."""
+    for dtype in [torch.float32, torch.float64, torch.float16, torch.bfloat16]:
+        generator = torch.Generator().manual_seed(rank)
+        own = torch.randn(20_001, generator=generator).to(dtype)
+        near = {"rtol": 8 * torch.finfo(dtype).eps, "atol": 8 * torch.finfo(dtype).eps}
+        for name in ["SUM", "MAX", "MIN", "PRODUCT"]:
+            mine, theirs = own.clone(), own.clone()
+            dist.all_reduce(mine, op=getattr(dist.ReduceOp, name))
+            dist.all_reduce(theirs, op=getattr(dist.ReduceOp, name), group=gloo)
+            torch.testing.assert_close(mine, theirs, **near)
+        dist.all_reduce(theirs := own.clone(), group=gloo)
+        dist.all_reduce(mine := own.clone(), op=dist.ReduceOp.AVG)
+        torch.testing.assert_close(mine, theirs / size, **near)
+        several = [own[:7].clone(), own[7:].clone()]
+        both = functional.all_reduce_coalesced(several, "sum", dist.group.WORLD)
+        torch.testing.assert_close(torch.cat(list(both)), theirs, **near)
+        parts = functional.reduce_scatter_tensor_coalesced(
+            [own[:8 * size], own[:4 * size]], "sum", [0, 0], dist.group.WORLD)
+        for part, width in zip(parts, (8, 4), strict=True):
+            wanted = theirs[rank * width:(rank + 1) * width]
+            torch.testing.assert_close(part + 0, wanted, **near)
+    taken = [(source + rank) % 3 for source in range(size)]
+    given = [(rank + target) % 3 for target in range(size)]
+    results = []
+    for group in (None, gloo):
+        result = torch.zeros(sum(taken))
+        dist.all_to_all_single(result, torch.arange(sum(given)) + 10.0 * rank, taken, given,
+                               group=group)
+        results.append(result)
+    same(*results, "all_to_all with splits")
 
 
 def copies(rank, size, gloo):
@@ -126,10 +165,10 @@ def again(_rank, size, _gloo):
         assert tensor.eq(size).all()
 
 
-def train(group, rank):
+def train(wrap, rank):
     torch.manual_seed(3)
     model = torch.nn.Sequential(torch.nn.Linear(10, 10), torch.nn.ReLU(), torch.nn.Linear(10, 5))
-    model = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+    model = wrap(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     generator = torch.Generator().manual_seed(rank)
     losses = []
@@ -139,12 +178,35 @@ def train(group, rank):
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-    return losses
+    return torch.tensor(losses)
+
+
+def ddp_over(group):
+    return lambda model: torch.nn.parallel.DistributedDataParallel(model, process_group=group)
 
 
 def ddp(rank, _size, gloo):
-    mine, theirs = train(None, rank), train(gloo, rank)
-    assert torch.allclose(torch.tensor(mine), torch.tensor(theirs), rtol=1e-6), (mine, theirs)
+    torch.testing.assert_close(train(ddp_over(None), rank), train(ddp_over(gloo), rank))
+
+    def compressed(group):
+        """Its hook waits for collectives in callbacks of others."""
+        def wrap(model):
+            model = ddp_over(group)(model)
+            state = powerSGD_hook.PowerSGDState(group, start_powerSGD_iter=2)
+            model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+            return model
+        return wrap
+    torch.testing.assert_close(train(compressed(dist.group.WORLD), rank),
+                               train(compressed(gloo), rank), rtol=1e-4, atol=1e-5)
+
+
+def fsdp(rank, _size, gloo):
+    def sharded(model):
+        mesh = DeviceMesh.from_group(dist.group.WORLD, "cpu")
+        for layer in model:
+            fully_shard(layer, mesh=mesh)
+        return fully_shard(model, mesh=mesh)
+    torch.testing.assert_close(train(sharded, rank), train(ddp_over(gloo), rank))
 
 
 def nested(_rank, size, _gloo):
@@ -183,9 +245,14 @@ def expect_error(call, *texts):
     raise AssertionError("no error")
 
 
-def mismatch(rank, _size, _gloo):
+def mismatch(rank, _size, gloo):
     shape = 5 if rank == 0 else 6
     expect_error(lambda: dist.all_reduce(torch.ones(shape)), "MISMATCHED COLLECTIVES", "all_reduce")
+    dist.barrier(group=gloo)
+    group = dist.new_group(backend="ddprun")
+    other = torch.ones(6, dtype=torch.int32 if rank == 1 else torch.float32)
+    expect_error(lambda: dist.all_reduce(other, group=group), "MISMATCHED COLLECTIVES", "int32",
+                 "float32")
 
 
 def missing(rank, size, gloo):
@@ -196,13 +263,82 @@ def missing(rank, size, gloo):
     dist.barrier(group=gloo)
 
 
+def missing_at_start(rank, size, gloo):
+    if rank != size - 1:
+        expect_error(lambda: dist.new_group(backend="ddprun", timeout=datetime.timedelta(seconds=2)),
+                     "RANKS DID NOT COME", f"start of the group: {size - 1}")
+    dist.barrier(group=gloo)
+    os._exit(0)  # the ranks have made different numbers of groups
+
+
+def failed_start(rank, size, gloo):
+    """Rank 1 may not map the memory of one more group."""
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    if rank == 1:
+        pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
+        resource.setrlimit(resource.RLIMIT_AS, (pages * 4096 + (8 << 30), limits[1]))
+    expect_error(lambda: dist.new_group(backend="ddprun"), "Rank 1 could not join", "ulimit -v")
+    dist.barrier(group=gloo)
+    resource.setrlimit(resource.RLIMIT_AS, limits)
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor, group=dist.new_group(backend="ddprun"))
+    assert tensor.eq(size).all()
+
+
+def late(rank, size, gloo):
+    """wait(timeout) ends while the collective goes on."""
+    tensor = torch.ones(3)
+    if rank == 0:
+        work = dist.all_reduce(tensor, async_op=True)
+        expect_error(lambda: work.wait(datetime.timedelta(milliseconds=300)), "ALLREDUCE",
+                     "not done after the 300 ms")
+        work.get_future()
+    dist.barrier(group=gloo)
+    if rank != 0:
+        work = dist.all_reduce(tensor, async_op=True)
+    work.wait(datetime.timedelta(seconds=60))
+    assert tensor.eq(size).all()
+    if rank == 0:
+        receive = dist.irecv(tensor, src=1)
+        expect_error(lambda: receive.wait(datetime.timedelta(milliseconds=300)),
+                     "MESSAGE TIMED OUT", "rank 1")
+
+
+def two_backends(_rank, size, _gloo):
+    """The other one would be NCCL, which needs a GPU."""
+    dist.destroy_process_group()
+    dist.init_process_group("cpu:ddprun,cuda:gloo")
+    tensor = torch.ones(3)
+    dist.all_reduce(tensor)
+    assert tensor.eq(size).all()
+    assert dist.group.WORLD._get_backend(torch.device("cpu")).name() == "ddprun"
+
+
+def lost(source, name):
+    expect_error(lambda: dist.recv(torch.ones(3), src=source), "RANK LOST", f"Rank {name} ended")
+
+
 def killed(rank, size, _gloo):
     if rank == size - 1:
         os.kill(os.getpid(), signal.SIGKILL)
     begin = time.monotonic()
-    expect_error(lambda: dist.all_reduce(torch.ones(3)), "RANK LOST", f"Rank {size - 1}")
+    expect_error(lambda: dist.all_reduce(torch.ones(3)), "RANK LOST", f"Rank {size - 1} ended")
     print(f"noticed after {time.monotonic() - begin:.2f} s", flush=True)
-    expect_error(lambda: dist.recv(torch.ones(3), src=size - 1), "RANK LOST", f"Rank {size - 1}")
+    lost(size - 1, size - 1)
+    lost(None, size - 1)
+    os._exit(0)
+
+
+def left(rank, size, _gloo):
+    """A rank that left in order does not end a receive from any of the others."""
+    if rank == 1:
+        dist.destroy_process_group()
+    elif rank == 2:
+        lost(1, 1)
+        dist.send(torch.full((3,), 7.0), dst=0)
+    elif rank == 0:
+        tensor = torch.zeros(3)
+        assert dist.recv(tensor) == 2 and tensor.eq(7).all()
     os._exit(0)
 
 

@@ -226,7 +226,8 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
     {
       const std::lock_guard lock(mutex_);
       if (transfer.done) return transfer.status;
-      lost = IsLost(transfer.peer);  // before Progress(), which takes the last message of the lost
+      lost = LostFor(transfer.peer)
+                 .has_value();  // before Progress(), which takes the last message of the lost
       if (transfer.peer != kAnyRank && OnThisNode(transfer.peer)) {
         channel = &readers_[static_cast<size_t>(placement_.LocalOf(transfer.peer))].channel();
         seen = channel->written.load(std::memory_order_acquire);
@@ -246,7 +247,7 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
     } else if (channel != nullptr) {
       WaitUntilReached(channel->written, channel->sleepers, seen + 1,
                        {deadline, options_.spin, cancelled_,
-                        [this, peer = transfer.peer] { return IsLost(peer); }});
+                        [this, peer = transfer.peer] { return LostFor(peer).has_value(); }});
     } else {
       std::this_thread::sleep_for(kPollTime);
     }
@@ -272,15 +273,33 @@ Status Mailbox::GiveUp(Transfer& transfer) {
   return transfer.status;
 }
 
-bool Mailbox::IsLost(int peer) const {
-  return peer != kAnyRank && OnThisNode(peer) && region_.control(placement_.LocalOf(peer)).given_up;
+void Mailbox::Cancel() {
+  cancelled_ = true;
+  region_.control(self()).cancelled = true;
+}
+
+std::optional<int> Mailbox::LostFor(int peer) const {
+  if (peer != kAnyRank) {
+    const bool lost = OnThisNode(peer) && region_.control(placement_.LocalOf(peer)).given_up;
+    return lost ? std::optional(peer) : std::nullopt;
+  }
+  std::optional<int> last;  // that left in order; it matters only if no rank is left
+  bool more = placement_.nodes() > 1;
+  for (const int rank : placement_.Members(placement_.node())) {
+    const ControlBlock& control = region_.control(placement_.LocalOf(rank));
+    if (rank == placement_.rank()) continue;
+    if (control.given_up && !control.cancelled) return rank;
+    if (control.given_up) last = rank;
+    more = more || !control.given_up;
+  }
+  return more ? std::nullopt : last;
 }
 
 Error Mailbox::NotCome(const Transfer& transfer) const {
   const std::string peer = transfer.peer == kAnyRank ? "any rank" : TextOf(transfer.peer);
-  if (IsLost(transfer.peer)) {
-    const int name = placement_.NameOf(transfer.peer);
-    return RankLost(placement_.NameOf(placement_.rank()), name, "its message to this rank");
+  if (const std::optional<int> lost = LostFor(transfer.peer)) {
+    return RankLost(placement_.NameOf(placement_.rank()), placement_.NameOf(*lost),
+                    "its message to this rank");
   }
   return Error{.code = cancelled_ ? Code::kFailed : Code::kDeadlineExceeded,
                .title = cancelled_ ? "MESSAGE CANCELLED" : "MESSAGE TIMED OUT",

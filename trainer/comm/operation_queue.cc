@@ -100,13 +100,15 @@ struct OperationQueue::State {
 OperationQueue::OperationQueue() : state_(std::make_shared<State>()) {}
 
 OperationQueue::~OperationQueue() {
+  std::deque<EntryPtr> cancelled;  // taken at once, because the threads are not joined
   {
     const std::lock_guard lock(state_->mutex);
     state_->stopping = true;
+    cancelled.swap(state_->entries);
   }
   state_->changed.notify_all();
   { const std::lock_guard running(state_->turn); }  // waits for the running operation
-  while (const EntryPtr entry = state_->TakeFront()) {
+  for (const EntryPtr& entry : cancelled) {
     Error gone{.title = "COLLECTIVE CANCELLED",
                .what = "The process group was left before this operation had begun.",
                .hint = "Before you leave the group, wait for all operations that you started.",

@@ -44,15 +44,20 @@ Error NotTogether(const StoreStart& start, const std::string& what, const std::s
                .page = "ranks-did-not-come"};
 }
 
+std::string KeyOf(const StoreStart& start, const std::string& meeting, int rank) {
+  return "ddprun/" + std::to_string(start.attempt) + "/" + meeting + "/" + std::to_string(rank);
+}
+
 // Sets this rank's value of `meeting`, and returns the values of all ranks.
 std::vector<std::string> Exchange(c10d::Store& store,
                                   const StoreStart& start,
                                   const std::string& meeting,
                                   const std::string& own) {
-  const std::string prefix = "ddprun/" + std::to_string(start.attempt) + "/" + meeting + "/";
-  store.set(prefix + std::to_string(start.rank), own);
+  store.set(KeyOf(start, meeting, start.rank), own);
   std::vector<std::string> keys;
-  for (int rank = 0; rank < start.size; ++rank) keys.push_back(prefix + std::to_string(rank));
+  for (int rank = 0; rank < start.size; ++rank) {
+    keys.push_back(KeyOf(start, meeting, rank));
+  }
   try {
     store.wait(keys, start.timeout);
   } catch (const std::exception&) {
@@ -123,6 +128,7 @@ c10::intrusive_ptr<HostProcessGroup> StartFromStore(c10d::Store& store, const St
         "Rank " + std::to_string(start.names[rank]) + " could not join the group: " + results[rank],
         ""));
   }
+  store.deleteKey(KeyOf(start, "places", start.rank));  // all ranks have read it
   std::vector<pid_t> pids;
   for (const Place& place : places) pids.push_back(place.pid);
   PeerWatch::Watch(*group, pids);
