@@ -129,21 +129,6 @@ TEST(OperationQueue, EndsWhatHasNotBegunWithAnError) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(OperationQueue, RunsNothingAfterItsEnd) {
-  for (int round = 0; round < 3000; ++round) {
-    auto queue = std::make_unique<OperationQueue>();
-    const auto ended = std::make_shared<std::atomic<bool>>(false);
-    for (int i = 0; i < 5; ++i) {
-      queue->Submit([ended]() -> Status {
-        EXPECT_FALSE(*ended);
-        return {};
-      });
-    }
-    queue.reset();
-    *ended = true;
-  }
-}
-
 TEST(OperationQueue, MayBeDestroyedByACallback) {
   auto queue = std::make_shared<OperationQueue>();
   OperationQueue& running = *queue;
