@@ -23,7 +23,8 @@ class Backend(unittest.TestCase):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
-        env = {**ENVIRONMENT, "PYTHONPATH": FOLDER, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(RANKS)}
+        env = {**ENVIRONMENT, "PYTHONPATH": FOLDER, "MASTER_ADDR": "127.0.0.1",
+               "MASTER_PORT": port, "WORLD_SIZE": str(RANKS)}
         ranks = [subprocess.Popen([sys.executable, WORKER, *cases], env={**env, "RANK": str(rank)},
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
                  for rank in range(RANKS)]

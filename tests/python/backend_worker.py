@@ -264,9 +264,10 @@ def missing(rank, size, gloo):
 
 
 def missing_at_start(rank, size, gloo):
+    limit = datetime.timedelta(seconds=2)
     if rank != size - 1:
-        expect_error(lambda: dist.new_group(backend="ddprun", timeout=datetime.timedelta(seconds=2)),
-                     "RANKS DID NOT COME", f"start of the group: {size - 1}")
+        expect_error(lambda: dist.new_group(backend="ddprun", timeout=limit), "RANKS DID NOT COME",
+                     f"start of the group: {size - 1}")
     dist.barrier(group=gloo)
     os._exit(0)  # the ranks have made different numbers of groups
 
