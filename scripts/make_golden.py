@@ -3,15 +3,18 @@
 
 Usage: scripts/make_golden.py [FOLDER]     (default: tests/golden of this checkout)
 
-Needs torch and transformers (scripts/setup.sh --peers). The same versions give the same files.
+Needs torch and transformers (scripts/setup.sh --peers), and lion-pytorch from PyPI. The same
+versions give the same files.
 """
 
+import importlib.metadata
 import json
 import os
 import pathlib
 import sys
 import tempfile
 
+import lion_pytorch
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -283,7 +286,12 @@ def make_optimizers(folder):
         ("sgd_decay", lambda p: optim.SGD(p, lr=0.1, weight_decay=0.1)),
         ("sgd_momentum", lambda p: optim.SGD(p, lr=0.1, momentum=0.9, weight_decay=0.1,
                                              dampening=0.1)),
-        ("sgd_nesterov", lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True)))]
+        ("sgd_nesterov", lambda p: optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True)),
+        ("adagrad", lambda p: optim.Adagrad(p, lr=0.1)),
+        ("adagrad_decay", lambda p: optim.Adagrad(p, lr=0.1, weight_decay=0.1, eps=1e-6)),
+        ("lion", lambda p: lion_pytorch.Lion(p, lr=0.1)),
+        ("lion_decay", lambda p: lion_pytorch.Lion(p, lr=0.1, betas=(0.95, 0.98),
+                                                   weight_decay=0.1)))]
     clips = []
     for max_norm in (0.5, 100.0):
         parameters = [torch.nn.Parameter(value.clone()) for value in initial]
@@ -293,6 +301,7 @@ def make_optimizers(folder):
         clips.append({"max_norm": max_norm, "norm": norm.item(),
                       "clipped": [parameter.grad.tolist() for parameter in parameters]})
     write_json(folder, "optimizers.json", {
+        "lion_pytorch": importlib.metadata.version("lion-pytorch"),
         "initial": [value.tolist() for value in initial], "learning_rates": rates,
         "gradients": [[None if g is None else g.tolist() for g in step] for step in gradients],
         "cases": cases, "clips": clips})
@@ -319,7 +328,24 @@ def make_schedules(folder):
          factors(lambda o: hf.get_cosine_schedule_with_warmup(o, 4, 20), 21)},
         {"shape": "cosine", "warmup": 0, "min_lr_ratio": 0.1, "total_steps": 20, "factors":
          factors(lambda o: hf.get_cosine_with_min_lr_schedule_with_warmup(
-             o, 0, 20, min_lr_rate=0.1), 21)}]})
+             o, 0, 20, min_lr_rate=0.1), 21)},
+        {"shape": "cosine_with_restarts", "warmup": 4, "min_lr_ratio": 0.0, "total_steps": 200,
+         "num_cycles": 3, "factors":
+         factors(lambda o: hf.get_cosine_with_hard_restarts_schedule_with_warmup(
+             o, 4, 200, num_cycles=3), 203)},
+        {"shape": "polynomial", "warmup": 4, "min_lr_ratio": 0.1, "total_steps": 200, "power": 2.5,
+         "factors": factors(lambda o: hf.get_polynomial_decay_schedule_with_warmup(
+             o, 4, 200, lr_end=0.1, power=2.5), 203)},
+        {"shape": "inverse_sqrt", "warmup": 4, "min_lr_ratio": 0.0, "total_steps": 200, "factors":
+         factors(lambda o: hf.get_inverse_sqrt_schedule(o, 4), 203)},
+        {"shape": "inverse_sqrt", "warmup": 0, "min_lr_ratio": 0.0, "total_steps": 200, "factors":
+         factors(lambda o: hf.get_inverse_sqrt_schedule(o, 0), 203)},
+        *({"shape": "warmup_stable_decay", "warmup": warmup, "min_lr_ratio": minimum,
+           "total_steps": 200, "decay_steps": 60, "decay_type": decay, "factors":
+           factors(lambda o, d=decay, w=warmup, m=minimum: hf.get_wsd_schedule(
+               o, w, 60, 200, decay_type=d, min_lr_ratio=m), 203)}
+          for decay, warmup, minimum in (("cosine", 4, 0.0), ("linear", 0, 0.1),
+                                         ("1-sqrt", 0, 0.1)))]})
 
 
 def main():

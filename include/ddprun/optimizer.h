@@ -1,4 +1,4 @@
-// SGD, Adam and AdamW with ATen's fused kernels and the numbers of torch.optim. Clips by the global
+// SGD, Adam, AdamW and Adagrad with the numbers of torch.optim, and Lion. Clips by the global
 // gradient norm like torch.nn.utils.clip_grad_norm_.
 #pragma once
 
@@ -22,8 +22,8 @@ namespace ddprun {
 // The kind of optimizer and its numbers, with the defaults of torch.optim.
 struct OptimizerOptions {
   OptimizerType kind = OptimizerType::kAdamW;
-  std::array<double, 2> betas = {0.9, 0.999};  // Adam, AdamW
-  double eps = 1e-8;                           // Adam, AdamW
+  std::array<double, 2> betas = {0.9, 0.999};  // Adam, AdamW, Lion
+  double eps = 1e-8;                           // Adam, AdamW, Adagrad
   double momentum = 0.0;                       // SGD
   double dampening = 0.0;                      // SGD
   bool nesterov = false;                       // SGD
@@ -32,7 +32,7 @@ struct OptimizerOptions {
 // Parameters of one device and one dtype.
 struct ParameterGroup {
   std::vector<at::Tensor> parameters;
-  // AdamW: decoupled; Adam and SGD: added to the gradient, as in torch.optim.
+  // AdamW and Lion: decoupled; others: added to the gradient, as in torch.optim.
   double weight_decay = 0.0;
   std::vector<std::string> names = {};          // one per parameter; needed for the state
   std::vector<StatePlacement> placements = {};  // one per parameter; empty: all are whole

@@ -22,7 +22,7 @@ enum class AllReduceAlgorithm {
 };
 
 // The optimizers of optimizer.h.
-enum class OptimizerType { kAdamW, kAdam, kSgd };
+enum class OptimizerType { kAdamW, kAdam, kSgd, kAdagrad, kLion };
 
 // The sizes of a mesh. The data axis has all ranks that are left.
 struct MeshSizes {

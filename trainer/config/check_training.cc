@@ -94,12 +94,21 @@ void CheckRun(Checker& check) {
   check.CheckWord("run.recovery", run.recovery, recoveries, "way to recover");
 }
 
+void CheckOptimizer(Checker& check) {
+  const OptimizerConfig& optimizer = check.config.optimizer;
+  if (!optimizer.nesterov || (optimizer.momentum > 0 && optimizer.dampening == 0)) return;
+  check.Conflict("optimizer.nesterov", "Nesterov's update needs a momentum without dampening:",
+                 "Set optimizer.momentum above 0, such as 0.9, and no optimizer.dampening.");
+}
+
 void CheckScheduler(Checker& check) {
-  const double warmup = check.config.scheduler.warmup_steps;
-  if (warmup < 1 || std::trunc(warmup) == warmup) return;
-  check.Conflict("scheduler.warmup_steps",
-                 "From 1 on this is a number of steps, which cannot have a fraction:",
-                 "Below 1 it is a share of the run: 0.1 warms up over the first tenth.");
+  const SchedulerConfig& scheduler = check.config.scheduler;
+  for (const auto& [path, steps] : {std::pair("scheduler.warmup_steps", scheduler.warmup_steps),
+                                    std::pair("scheduler.decay_steps", scheduler.decay_steps)}) {
+    if (steps < 1 || std::trunc(steps) == steps) continue;
+    check.Conflict(path, "From 1 on this is a number of steps, which cannot have a fraction:",
+                   "Below 1 it is a share of the run: 0.1 is a tenth of it.");
+  }
 }
 
 void CheckStrategy(Checker& check) {

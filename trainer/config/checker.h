@@ -46,6 +46,7 @@ void CheckModel(Checker& check);
 void CheckRopeScaling(Checker& check);
 void CheckData(Checker& check);
 void CheckRun(Checker& check);
+void CheckOptimizer(Checker& check);
 void CheckScheduler(Checker& check);
 void CheckLoss(Checker& check);
 void CheckMetrics(Checker& check);

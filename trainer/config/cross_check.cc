@@ -79,8 +79,15 @@ void FillDerivedDefaults(const Entries& entries, Config* config) {
   if (config->data.format == DataFormat::kRandom && !has_value("data.dataset_seed")) {
     config->data.dataset_seed = config->data.data_seed;
   }
-  if (!has_value("optimizer.weight_decay") && config->optimizer.type != OptimizerType::kAdamW) {
-    config->optimizer.weight_decay = 0;
+  OptimizerConfig& optimizer = config->optimizer;
+  if (!has_value("optimizer.weight_decay") && optimizer.type != OptimizerType::kAdamW) {
+    optimizer.weight_decay = 0;
+  }
+  if (!has_value("optimizer.betas") && optimizer.type == OptimizerType::kLion) {
+    optimizer.betas = {0.9, 0.99};
+  }
+  if (!has_value("optimizer.eps") && optimizer.type == OptimizerType::kAdagrad) {
+    optimizer.eps = 1e-10;
   }
   FillModelDefaults(entries, config);
   if (config->training.per_device_eval_batch_size == 0) {
@@ -93,8 +100,9 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   CheckRequired(checker);
   // Without model.type, other checks would report problems of a type that nobody chose.
   if (entries.Find("model.type") == nullptr) return;
-  for (const auto part : {CheckScopes, CheckRun, CheckModel, CheckData, CheckLoss, CheckCheckpoints,
-                          CheckFacts, CheckScheduler, CheckStrategy, CheckMetrics}) {
+  for (const auto part :
+       {CheckScopes, CheckRun, CheckModel, CheckData, CheckLoss, CheckCheckpoints, CheckFacts,
+        CheckOptimizer, CheckScheduler, CheckStrategy, CheckMetrics}) {
     part(checker);
   }
 }

@@ -79,21 +79,23 @@ constexpr WithoutKey kWithoutKey[] = {
      "\"ddp\")."},
     {"gradient_checkpointing_kwargs selective_ac_option recompute_method recompute_num_layers",
      "There is nothing to choose: training.gradient_checkpointing true recomputes every block."},
-    {"nesterov dampening amsgrad maximize centered rho",
-     "Nesterov momentum, dampening, amsgrad and RMSprop are not there yet; optimizer.momentum is."},
-    {"adafactor rmsprop", "optimizer.type may be \"adamw\", \"adam\" or \"sgd\"."},
+    {"amsgrad maximize centered rho lr_decay initial_accumulator_value",
+     "amsgrad, RMSprop and such variants are not there yet."},
+    {"adafactor rmsprop",
+     "optimizer.type may be \"adamw\", \"adam\", \"sgd\", \"adagrad\" or \"lion\"."},
     {"fused foreach capturable optim_args implementation torch_adam adam_w_mode",
      "There is nothing to choose: optimizers are always fused. Remove the key."},
-    {"step_size gamma milestones lr_decay_rate decay_rate decay_factor power num_cycles "
-     "lr_scheduler_kwargs decay_ratio t_max warmup_epochs warmup_min_lr warmup_type "
-     "warmup_start_lr cycle_momentum t_0 t_mult num_stable_steps num_decay_steps stable_steps "
-     "min_lr_schedule cooldown_steps lr_end poly_power start_factor end_factor lr_lambda",
-     "Step decay, polynomials, restarts, warmup-stable-decay and schedules by epochs are not there "
-     "yet.\n"
-     "After scheduler.warmup_steps the learning rate is constant, or falls over the whole run "
-     "along a\n"
-     "line or a cosine."},
-    {"lr_decay_iters lr_decay_steps decay_steps total_steps_for_decay",
+    {"lr_scheduler_kwargs", "Each is a key of its own: scheduler.num_cycles, power, decay_steps."},
+    {"num_stable_steps stable_steps",
+     "The learning rate is stable from the warmup until scheduler.decay_steps before the end. "
+     "Remove the key."},
+    {"step_size gamma milestones lr_decay_rate decay_rate decay_factor t_max warmup_epochs "
+     "warmup_min_lr warmup_type warmup_start_lr cycle_momentum t_0 t_mult min_lr_schedule "
+     "start_factor end_factor lr_lambda",
+     "Step decay and schedules by epochs are not there yet. scheduler.lr_scheduler_type names the "
+     "shapes\n"
+     "that are, all of them over optimizer steps."},
+    {"lr_decay_iters lr_decay_steps total_steps_for_decay",
      "The learning rate falls over the whole run, whose length is run.max_steps or "
      "run.max_epochs.\n"
      "Remove the key."},
@@ -254,10 +256,12 @@ constexpr ForeignValues kForeignValues[] = {
     {"optimizer.type", "adam_torch fused_adam torch_adam", "adam"},
     {"optimizer.type", "momentum sgd_momentum", "sgd", "With optimizer.momentum."},
     {"optimizer.type",
-     "adafactor lion lamb lars adagrad adadelta adamax nadam radam rmsprop muon "
+     "adafactor lamb lars adadelta adamax nadam radam rmsprop muon "
      "sophia shampoo soap lbfgs rprop adan prodigy schedule_free_adamw adamw_8bit adamw_bnb_8bit "
      "paged_adamw paged_adamw_8bit paged_adamw_32bit galore_adamw onebitadam",
-     "", "Not there yet: \"adamw\", \"adam\" and \"sgd\" are."},
+     "", "Not there yet: \"adamw\", \"adam\", \"sgd\", \"adagrad\" and \"lion\" are."},
+    {"optimizer.type", "lion_32bit fused_lion", "lion"},
+    {"optimizer.type", "nesterov sgd_nesterov", "sgd", "With optimizer.nesterov."},
     {"scheduler.lr_scheduler_type",
      "cosine_with_warmup cosineannealinglr cosine_annealing "
      "warmupcosinelr cosinelr",
@@ -268,11 +272,21 @@ constexpr ForeignValues kForeignValues[] = {
     {"scheduler.lr_scheduler_type", "constant_with_warmup warmuplr constantlr none no false fixed",
      "constant", "scheduler.warmup_steps warms up any of them."},
     {"scheduler.lr_scheduler_type",
-     "polynomial inverse_sqrt cosine_with_restarts cosine_warmup_with_min_lr "
-     "reduce_lr_on_plateau reducelronplateau plateau wsd warmup_stable_decay step steplr multistep "
-     "multisteplr exponential exponentiallr onecycle onecyclelr cyclic cosineannealingwarmrestarts "
-     "sqrt",
-     "", "Not there yet: \"cosine\", \"linear\" and \"constant\" are."},
+     "cosine_with_hard_restarts cosine_hard_restarts cosine_restarts", "cosine_with_restarts",
+     "With scheduler.num_cycles."},
+    {"scheduler.lr_scheduler_type", "poly polynomial_decay polynomiallr", "polynomial",
+     "With scheduler.power."},
+    {"scheduler.lr_scheduler_type", "inverse_square_root inv_sqrt noam", "inverse_sqrt"},
+    {"scheduler.lr_scheduler_type", "wsd trapezoidal", "warmup_stable_decay",
+     "With scheduler.decay_steps."},
+    {"scheduler.lr_scheduler_type",
+     "cosine_warmup_with_min_lr reduce_lr_on_plateau reducelronplateau plateau step steplr "
+     "multistep multisteplr exponential exponentiallr onecycle onecyclelr cyclic "
+     "cosineannealingwarmrestarts sqrt",
+     "",
+     "Not there yet: \"cosine\", \"linear\", \"constant\", \"cosine_with_restarts\", "
+     "\"polynomial\", "
+     "\"inverse_sqrt\" and \"warmup_stable_decay\" are."},
     {"run.device", "gpu gpus nvidia", "cuda",
      "Each rank takes the GPU with its local rank's number; CUDA_VISIBLE_DEVICES chooses."},
     {"run.device", "mps xpu tpu hpu npu rocm hip", "",

@@ -31,13 +31,16 @@ std::span<const LibraryDefault> LibraryDefaults() {
 }
 
 std::string UnlikePyTorch(const Config& config) {
-  if (!config.optimizer.type_given) return "";
+  const OptimizerType type = config.optimizer.type;
+  // The rows have the numbers of AdamW, Adam and SGD.
+  const bool in_rows = type != OptimizerType::kAdagrad && type != OptimizerType::kLion;
+  if (!config.optimizer.type_given || !in_rows) return "";
   std::string text;
   for (const LibraryDefault& row : kDefaults) {
     const Key& key = GetKey(row.path);
     // Leaves out no_decay, which is long and matters only with weight_decay.
     const bool told = !row.pytorch.empty() && row.path != "optimizer.no_decay";
-    if (!told || !IsFor(key, config.optimizer.type) || !IsDefault(key, config)) continue;
+    if (!told || !IsFor(key, type) || !IsDefault(key, config)) continue;
     text += (text.empty() ? "defaults that differ from PyTorch's: " : ", ") +
             std::string(key.name) + " " + ValueText(key, config) + " (" +
             std::string(row.pytorch.substr(0, row.pytorch.find(' '))) + ")";

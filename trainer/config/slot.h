@@ -34,8 +34,11 @@ DDPRUN_WORDS(Loss, {"auto", "cross_entropy", "mse", "causal_lm"})
 DDPRUN_WORDS(Metric, {"accuracy", "f1", "f1_macro", "mcc", "perplexity", "mse", "mae"})
 DDPRUN_WORDS(Precision, {"fp32", "bf16", "fp16"})
 DDPRUN_WORDS(MatmulSetting, {"auto", "default", "onednn"})
-DDPRUN_WORDS(OptimizerType, {"adamw", "adam", "sgd"})
-DDPRUN_WORDS(LrSchedulerType, {"cosine", "linear", "constant"})
+DDPRUN_WORDS(OptimizerType, {"adamw", "adam", "sgd", "adagrad", "lion"})
+DDPRUN_WORDS(LrSchedulerType,
+             {"cosine", "linear", "constant", "cosine_with_restarts", "polynomial", "inverse_sqrt",
+              "warmup_stable_decay"})
+DDPRUN_WORDS(DecayType, {"cosine", "linear", "1-sqrt"})
 DDPRUN_WORDS(StrategyType,
              {"auto", "single", "ddp", "dp", "model_parallel", "pipeline", "tensor_parallel",
               "zero1", "zero2", "zero3"})

@@ -52,10 +52,12 @@ struct OptimizerConfig {
   OptimizerType type = OptimizerType::kAdamW;
   bool type_given = false;  // the file or an override sets `type`
   double learning_rate = 3e-4;
-  double weight_decay = 0.1;  // for adam and sgd ReadConfig() sets it to 0 by default
+  double weight_decay = 0.1;  // ReadConfig() sets the defaults of other types than adamw
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double momentum = 0.0;  // sgd
+  double momentum = 0.0;   // sgd
+  double dampening = 0.0;  // sgd
+  bool nesterov = false;   // sgd
   // Words of parameters' names (GroupByDecay in optim/optimizer.h). The default finds biases and
   // norms of all built-in models ("ln" in GPT-2, "bn" and "downsample.1" in ResNet), and usual
   // names of norms in users' models.
@@ -63,13 +65,28 @@ struct OptimizerConfig {
                                        "groupnorm", "ln",   "bn",        "downsample.1"};
 };
 
-enum class LrSchedulerType { kCosine, kLinear, kConstant };
+enum class LrSchedulerType {
+  kCosine,
+  kLinear,
+  kConstant,
+  kCosineWithRestarts,
+  kPolynomial,
+  kInverseSqrt,
+  kWarmupStableDecay,
+};
+
+// How the learning rate falls at the end of kWarmupStableDecay.
+enum class DecayType { kCosine, kLinear, kOneMinusSqrt };
 
 struct SchedulerConfig {
   LrSchedulerType lr_scheduler_type = LrSchedulerType::kCosine;
   double warmup_steps = 0;       // optimizer steps if >= 1, else a share of all steps
   bool warmup_from_zero = true;  // factor of step i of n: i / n; false means (i + 1) / (n + 1)
-  double min_lr_ratio = 0.1;     // cosine: the last learning rate / learning_rate
+  double min_lr_ratio = 0.1;     // the last learning rate / learning_rate
+  int64_t num_cycles = 1;        // cosine_with_restarts
+  double power = 1;              // polynomial
+  double decay_steps = 0.1;      // warmup_stable_decay: as warmup_steps
+  DecayType decay_type = DecayType::kCosine;  // warmup_stable_decay
 };
 
 struct CheckpointConfig {

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/text.h"
@@ -61,17 +62,14 @@ std::optional<std::string> NearestKeyHint(std::string_view section, std::string_
 std::string KeysOf(std::string_view section) {
   std::string text = "Its keys are ";
   size_t column = text.size();
-  const char* separator = "";
+  bool first = true;
   for (const Key& key : AllKeys()) {
     if (key.section != section) continue;
-    text += separator;
-    if (column + key.name.size() > 90) {
-      text += "\n";
-      column = 0;
-    }
+    const bool wraps = column + key.name.size() > 90;
+    if (!std::exchange(first, false)) text += wraps ? ",\n" : ", ";
+    if (wraps) column = 0;
     text += key.name;
     column += key.name.size() + 2;
-    separator = ", ";
   }
   return text + ".";
 }

@@ -10,6 +10,7 @@
 #include <numeric>
 
 #include "base/cgroup_memory.h"
+#include "base/check.h"
 #include "base/failure.h"
 #include "base/text.h"
 #include "trainer/config/parallel_dims.h"
@@ -53,8 +54,17 @@ Lengths LookAtTexts(const Dataset& data) {
 }
 
 double StateCopies(const OptimizerConfig& optimizer) {
-  if (optimizer.type == OptimizerType::kSgd) return optimizer.momentum != 0 ? 1 : 0;
-  return 2;
+  switch (optimizer.type) {
+    case OptimizerType::kSgd:
+      return optimizer.momentum != 0 ? 1 : 0;
+    case OptimizerType::kAdagrad:
+    case OptimizerType::kLion:
+      return 1;
+    case OptimizerType::kAdamW:
+    case OptimizerType::kAdam:
+      return 2;
+  }
+  DDPRUN_CHECK(false);
 }
 
 // Returns the bytes of one sample's inputs and targets.

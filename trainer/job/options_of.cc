@@ -94,16 +94,27 @@ ModelOptions ModelOptionsOf(const ModelConfig& model) {
 }
 
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config) {
-  return {
-      .kind = config.type, .betas = config.betas, .eps = config.eps, .momentum = config.momentum};
+  return {.kind = config.type,
+          .betas = config.betas,
+          .eps = config.eps,
+          .momentum = config.momentum,
+          .dampening = config.dampening,
+          .nesterov = config.nesterov};
 }
 
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps) {
-  const bool cosine = config.lr_scheduler_type == LrSchedulerType::kCosine;
-  return {.shape = config.lr_scheduler_type,
+  const LrSchedulerType type = config.lr_scheduler_type;
+  const bool to_minimum = type == LrSchedulerType::kCosine ||
+                          type == LrSchedulerType::kPolynomial ||
+                          type == LrSchedulerType::kWarmupStableDecay;
+  return {.shape = type,
           .warmup = config.warmup_steps,
           .warmup_from_zero = config.warmup_from_zero,
-          .min_lr_ratio = cosine ? config.min_lr_ratio : 0,
+          .min_lr_ratio = to_minimum ? config.min_lr_ratio : 0,
+          .cycles = config.num_cycles,
+          .power = config.power,
+          .decay = config.decay_steps,
+          .decay_type = config.decay_type,
           .total_steps = total_steps};
 }
 

@@ -14,6 +14,8 @@
 #include <ddprun/optimizer.h>
 #include "base/check.h"
 #include "base/text.h"
+#include "trainer/optim/one_state.h"
+#include "trainer/optim/with_rate.h"
 
 namespace ddprun {
 
@@ -22,13 +24,6 @@ using namespace trainer;  // NOLINT: the internals of this library
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-// Calls `step` with a number, or with the tensor from which the device's kernels read it.
-template <typename Step>
-void WithRate(const DeviceScalar& rate, const Step& step) {
-  if (!rate.on_device().defined()) return step(static_cast<double>(rate));
-  step(rate.on_device().to(at::kFloat));
-}
 
 class AdamOptimizer final : public Optimizer {
  public:
@@ -272,10 +267,18 @@ std::vector<ParameterGroup> GroupByDecay(
 
 std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
                                          std::vector<ParameterGroup> groups) {
-  if (options.kind == OptimizerType::kSgd) {
-    return std::make_unique<SgdOptimizer>(options, std::move(groups));
+  switch (options.kind) {
+    case OptimizerType::kAdamW:
+    case OptimizerType::kAdam:
+      return std::make_unique<AdamOptimizer>(options, std::move(groups));
+    case OptimizerType::kSgd:
+      return std::make_unique<SgdOptimizer>(options, std::move(groups));
+    case OptimizerType::kAdagrad:
+      return MakeAdagrad(options, std::move(groups));
+    case OptimizerType::kLion:
+      return MakeLion(options, std::move(groups));
   }
-  return std::make_unique<AdamOptimizer>(options, std::move(groups));
+  DDPRUN_CHECK(false);
 }
 
 void ClipTo(double max_norm, const DeviceScalar& norm, const std::vector<at::Tensor>& tensors) {

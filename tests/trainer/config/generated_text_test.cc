@@ -25,9 +25,10 @@ TEST(ConfigDoc, ExplainsAKeyByItsPathItsNameAndWhatOthersCallIt) {
   EXPECT_EQ(
       text,
       "optimizer.eps\n"
-      "  Added to the denominator of the update. Only for optimizer.type \"adamw\" or \"adam\".\n"
+      "  Added to the denominator of the update. Only for optimizer.type \"adamw\" or \"adam\" or\n"
+      "  \"adagrad\".\n"
       "  Accepted: a number above 0.\n"
-      "  Default: 1e-08.\n"
+      "  Default: 1e-08; adagrad: 1e-10.\n"
       "  Elsewhere: adam_epsilon (Hugging Face), epsilon (Keras), adam_eps (PyTorch examples).\n");
   EXPECT_EQ(ExplainKey("eps"), text);
   EXPECT_EQ(ExplainKey("adam_epsilon"), text);
@@ -50,7 +51,7 @@ TEST(ConfigSchema, DescribesEveryKeyWithTypeRangeAndDefault) {
   EXPECT_EQ(training["per_device_eval_batch_size"]["type"],
             nlohmann::json::parse(R"(["integer", "null"])"));
   EXPECT_EQ(schema["properties"]["optimizer"]["properties"]["type"]["enum"],
-            nlohmann::json::parse(R"(["adamw", "adam", "sgd"])"));
+            nlohmann::json::parse(R"(["adamw", "adam", "sgd", "adagrad", "lion"])"));
   EXPECT_EQ(schema["required"], nlohmann::json::parse(R"(["model"])"));
 }
 

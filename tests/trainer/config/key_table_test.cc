@@ -97,12 +97,12 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "strategy.optimizer_in_backward",
                                      "strategy.gradient_as_bucket_view"};
 
-// No config can change all keys at once: some are for one model, data or optimizer only.
-TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
+// Returns a config for each word of a scope: some keys are for one model, data or optimizer only.
+const std::map<std::string_view, const char*>& Configs() {
   const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
   const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "random", "num_samples": 8, "input_size": 10, "target_size": 5},
-      "optimizer": {"type": "sgd"}})";
+      "optimizer": {"type": "sgd", "momentum": 0.5}})";
   const char* const kCsv = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "csv", "train_files": "a", "label_column": "b"}})";
   const char* const kImages = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
@@ -126,6 +126,12 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
       "training": {"precision": "fp16"}})";
   const char* const kLocalSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"comm_hook": "post_local_sgd"}})";
+  const char* const kRestarts = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "scheduler": {"lr_scheduler_type": "cosine_with_restarts"}})";
+  const char* const kPolynomial = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "scheduler": {"lr_scheduler_type": "polynomial"}})";
+  const char* const kStable = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+      "scheduler": {"lr_scheduler_type": "warmup_stable_decay"}})";
   const char* const kLlama = R"({"model": {"type": "llama"}, "data": {"train_files": "a"}})";
   const char* const kCnn =
       R"({"model": {"type": "cnn"}, "data": {"format": "idx", "train_files": "a"}})";
@@ -133,31 +139,40 @@ TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
       "data": {"format": "idx", "train_files": "a"}})";
   const char* const kPlugin =
       R"({"model": {"type": "plugin", "path": "b"}, "data": {"format": "plugin"}})";
-  const std::map<std::string_view, const char*> kConfigs = {{"mlp", kMlp},
-                                                            {"bert", kPairs},
-                                                            {"llama", kLlama},
-                                                            {"cnn", kCnn},
-                                                            {"torchscript", kTorchScript},
-                                                            {"plugin", kPlugin},
-                                                            {"dp", kDp},
-                                                            {"zero1", kZero},
-                                                            {"tensor_parallel", kTensor},
-                                                            {"pipeline", kPipeline},
-                                                            {"fp16", kFp16},
-                                                            {"power_sgd", kPowerSgd},
-                                                            {"post_local_sgd", kLocalSgd},
-                                                            {"random", kMlp},
-                                                            {"text_classification", kPairs},
-                                                            {"sgd", kMlp},
-                                                            {"csv", kCsv},
-                                                            {"idx", kImages},
-                                                            {"jsonl", kJsonLines},
-                                                            {"image_folder", kImages}};
+  static const std::map<std::string_view, const char*> kConfigs = {
+      {"", kGpt},
+      {"mlp", kMlp},
+      {"bert", kPairs},
+      {"llama", kLlama},
+      {"cnn", kCnn},
+      {"torchscript", kTorchScript},
+      {"plugin", kPlugin},
+      {"dp", kDp},
+      {"zero1", kZero},
+      {"tensor_parallel", kTensor},
+      {"pipeline", kPipeline},
+      {"fp16", kFp16},
+      {"cosine_with_restarts", kRestarts},
+      {"polynomial", kPolynomial},
+      {"warmup_stable_decay", kStable},
+      {"power_sgd", kPowerSgd},
+      {"post_local_sgd", kLocalSgd},
+      {"random", kMlp},
+      {"text_classification", kPairs},
+      {"sgd", kMlp},
+      {"csv", kCsv},
+      {"idx", kImages},
+      {"jsonl", kJsonLines},
+      {"image_folder", kImages}};
+  return kConfigs;
+}
+
+TEST(KeyTable, EveryKeySurvivesWritingAndReading) {
   for (const Key& key : AllKeys()) {
     if (kTied.count(key.Path()) > 0) continue;
     const auto& scope = key.only_for.values;
-    const auto found = scope.empty() ? kConfigs.end() : kConfigs.find(scope.front());
-    Result<Config> config = Read({found == kConfigs.end() ? kGpt : found->second});
+    const auto found = Configs().find(scope.empty() ? "" : scope.front());
+    Result<Config> config = Read({found == Configs().end() ? Configs().at("") : found->second});
     ASSERT_TRUE(config.has_value()) << Render(config.error());
     std::visit(ChangeValue{key}, key.slot(*config));
     const std::string text = WriteResolvedConfig(*config);

@@ -46,7 +46,8 @@ TEST(ConfigMessages, AKeyThatResemblesNothingGetsTheListOfKeys) {
 The section "scheduler" has no key "zzzzzzzzzzzzzzzzzzzz":
 1| {"scheduler": {"zzzzzzzzzzzzzzzzzzzz": 1}}
                   ^^^^^^^^^^^^^^^^^^^^^^
-Its keys are lr_scheduler_type, warmup_steps, warmup_from_zero, min_lr_ratio.
+Its keys are lr_scheduler_type, warmup_steps, warmup_from_zero, min_lr_ratio, num_cycles,
+power, decay_steps, decay_type.
 )");
 }
 
@@ -130,7 +131,7 @@ TEST(ConfigMessages, AListOfTheWrongLengthIsShown) {
 optimizer.betas is a list of 1 here:
 1| {"optimizer": {"betas": [0.9]}}
                            ^^^^^
-Accepted: a list of two numbers of at least 0 and below 1 (default [0.9,0.95]).
+Accepted: a list of two numbers of at least 0 and below 1 (default [0.9,0.95]; lion: [0.9,0.99]).
 )");
 }
 
@@ -140,7 +141,7 @@ TEST(ConfigMessages, OutOfRangePointsToTheElementOfAList) {
 optimizer.betas cannot be 1:
 1| {"optimizer": {"betas": [0.9, 1]}, "model": {"type": "gpt"}}
                                  ^
-Accepted: a list of two numbers of at least 0 and below 1 (default [0.9,0.95]).
+Accepted: a list of two numbers of at least 0 and below 1 (default [0.9,0.95]; lion: [0.9,0.99]).
 More: ddprun explain out-of-range
 )");
 }
@@ -151,7 +152,7 @@ TEST(ConfigMessages, UnknownChoiceListsTheChoices) {
 optimizer.type cannot be "adamW":
 1| {"model": {"type": "gpt"}, "optimizer": {"type": "adamW"}}
                                                     ^^^^^^^
-Accepted: one of "adamw", "adam", "sgd" (default "adamw").
+Accepted: one of "adamw", "adam", "sgd", "adagrad", "lion" (default "adamw").
 Did you mean "adamw"?
 More: ddprun explain unknown-choice
 )");

@@ -91,7 +91,8 @@ TEST(DeviceGraphTrainer, QueuesAStepInAFewOperations) {
 // Evaluations and checkpoints between replays see the current weights; reports have the norm also
 // without clipping.
 TEST(DeviceGraphTrainer, EvaluatesAndStepsWithAnyOptimizer) {
-  for (const OptimizerType type : {OptimizerType::kAdam, OptimizerType::kSgd}) {
+  for (const OptimizerType type :
+       {OptimizerType::kAdam, OptimizerType::kSgd, OptimizerType::kLion}) {
     Job job = GraphJob("bert");
     job.config.optimizer.type = type;
     job.config.optimizer.momentum = 0.9;
@@ -220,7 +221,8 @@ TEST(DeviceGraphTrainer, QueuesStepsThatCannotBeRecorded) {
 
 // Other steps than those of GraphJob() have learning rates that float32 rounds.
 TEST(DeviceGraphTrainer, QueuesStepsWithThePrecisionOfRecordedOnes) {
-  for (const OptimizerType type : {OptimizerType::kAdamW, OptimizerType::kSgd}) {
+  for (const OptimizerType type :
+       {OptimizerType::kAdamW, OptimizerType::kSgd, OptimizerType::kAdagrad}) {
     Job job = GraphJob("mlp");
     job.config.optimizer.type = type;
     job.config.optimizer.learning_rate = 0.01;

@@ -31,7 +31,11 @@ const std::map<std::string, Setting>& Settings() {
       {"sgd", {{.kind = Kind::kSgd}, 0.0}},
       {"sgd_decay", {{.kind = Kind::kSgd}, 0.1}},
       {"sgd_momentum", {{.kind = Kind::kSgd, .momentum = 0.9, .dampening = 0.1}, 0.1}},
-      {"sgd_nesterov", {{.kind = Kind::kSgd, .momentum = 0.9, .nesterov = true}, 0.0}}};
+      {"sgd_nesterov", {{.kind = Kind::kSgd, .momentum = 0.9, .nesterov = true}, 0.0}},
+      {"adagrad", {{.kind = Kind::kAdagrad, .eps = 1e-10}, 0.0}},
+      {"adagrad_decay", {{.kind = Kind::kAdagrad, .eps = 1e-6}, 0.1}},
+      {"lion", {{.kind = Kind::kLion, .betas = {0.9, 0.99}}, 0.0}},
+      {"lion_decay", {{.kind = Kind::kLion, .betas = {0.95, 0.98}}, 0.1}}};
   return settings;
 }
 

@@ -12,15 +12,28 @@ namespace {
 using Shape = LrSchedulerType;
 
 TEST(LearningRateFactor, EqualsTransformersStepForStep) {
-  const std::map<std::string, Shape> shapes = {
-      {"constant", Shape::kConstant}, {"linear", Shape::kLinear}, {"cosine", Shape::kCosine}};
+  const std::map<std::string, Shape> shapes = {{"constant", Shape::kConstant},
+                                               {"linear", Shape::kLinear},
+                                               {"cosine", Shape::kCosine},
+                                               {"cosine_with_restarts", Shape::kCosineWithRestarts},
+                                               {"polynomial", Shape::kPolynomial},
+                                               {"inverse_sqrt", Shape::kInverseSqrt},
+                                               {"warmup_stable_decay", Shape::kWarmupStableDecay}};
+  const std::map<std::string, DecayType> decays = {{"cosine", DecayType::kCosine},
+                                                   {"linear", DecayType::kLinear},
+                                                   {"1-sqrt", DecayType::kOneMinusSqrt}};
   const nlohmann::json golden = golden::Read("schedules.json");
   for (const nlohmann::json& golden_case : golden.at("cases")) {
     const std::string shape = golden_case.at("shape");
-    const ScheduleOptions options{.shape = shapes.at(shape),
-                                  .warmup = golden_case.at("warmup"),
-                                  .min_lr_ratio = golden_case.at("min_lr_ratio"),
-                                  .total_steps = golden_case.at("total_steps")};
+    const ScheduleOptions options{
+        .shape = shapes.at(shape),
+        .warmup = golden_case.at("warmup"),
+        .min_lr_ratio = golden_case.at("min_lr_ratio"),
+        .cycles = golden_case.value("num_cycles", 1),
+        .power = golden_case.value("power", 1.0),
+        .decay = golden_case.value("decay_steps", 0.0),
+        .decay_type = decays.at(golden_case.value("decay_type", "cosine")),
+        .total_steps = golden_case.at("total_steps")};
     const auto factors = golden_case.at("factors").get<std::vector<double>>();
     for (size_t step = 0; step < factors.size(); ++step) {
       EXPECT_NEAR(LearningRateFactor(options, static_cast<int64_t>(step)), factors[step], 1e-12)
@@ -62,6 +75,18 @@ TEST(LearningRateFactor, RisesFromAboveZeroAsInNanoGpt) {
   }
   EXPECT_DOUBLE_EQ(LearningRateFactor(options, 4), 1.0);
   EXPECT_DOUBLE_EQ(LearningRateFactor(options, 8), 0.55);
+}
+
+TEST(LearningRateFactor, IsStableForNoStepIfTheDecayIsAsLongAsTheRun) {
+  const ScheduleOptions options{.shape = Shape::kWarmupStableDecay,
+                                .warmup = 4,
+                                .decay = 12,
+                                .decay_type = DecayType::kLinear,
+                                .total_steps = 12};
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 3), 0.75);
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 4), 1.0);
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 8), 0.5);
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 12), 0.0);
 }
 
 TEST(WarmupSteps, ReadsASmallNumberAsAShareRoundedUp) {

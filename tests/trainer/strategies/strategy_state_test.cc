@@ -175,6 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(StateCase{"Momentum", {.kind = OptimizerType::kSgd, .momentum = 0.9}},
                     StateCase{"Adam", {.kind = OptimizerType::kAdam}},
                     StateCase{"AdamW", {.kind = OptimizerType::kAdamW}},
+                    StateCase{"Adagrad", {.kind = OptimizerType::kAdagrad}},
                     StateCase{"PowerSgd", {.kind = OptimizerType::kSgd, .momentum = 0.9}, true},
                     StateCase{"PostLocalSgd", {.kind = OptimizerType::kAdamW}, false, true}),
     [](const auto& test) { return test.param.name; });

@@ -171,10 +171,12 @@ void ExpectClose(const std::vector<ZeroRun>& runs,
 
 const OptimizerOptions kAdam = {.kind = OptimizerType::kAdamW};
 const OptimizerOptions kMomentum = {.kind = OptimizerType::kSgd, .momentum = 0.9};
+const OptimizerOptions kAdagrad = {.kind = OptimizerType::kAdagrad, .eps = 1e-10};
+const OptimizerOptions kLion = {.kind = OptimizerType::kLion};
 
 TEST(Zero1, HasTheBitsOfDdp) {
   for (const Subject& subject : {TiedSubject(), BuiltIn("gpt")}) {
-    for (const OptimizerOptions& optimizer : {kAdam, kMomentum}) {
+    for (const OptimizerOptions& optimizer : {kAdam, kMomentum, kAdagrad, kLion}) {
       for (const auto& [ranks, shard] : {std::pair(1, 0), {2, 0}, {3, 0}, {4, 2}, {2, 1}}) {
         ZeroCase variant{.kind = Kind::kDdp, .ranks = ranks, .optimizer = optimizer};
         const std::vector<ZeroRun> expected = TrainRanks(variant, subject, 5);
@@ -223,7 +225,7 @@ TEST(Zero1, HasTheBitsOfDdpWithAHook) {
 
 TEST_P(Zero, TrainsAsOneProcessDoes) {
   const Subject subject = TiedSubject();
-  for (const OptimizerOptions& optimizer : {kAdam, kMomentum}) {
+  for (const OptimizerOptions& optimizer : {kAdam, kMomentum, kAdagrad}) {
     for (const bool recompute : {false, true}) {
       const auto& [kind, ranks, shard, copies] = GetParam();
       const ZeroCase variant{.kind = kind,
