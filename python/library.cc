@@ -33,6 +33,7 @@ TORCH_LIBRARY(ddprun, library) {
   library.def(
       "attach(__torch__.torch.classes.c10d.ProcessGroup group, int[] ranks, int attempt, "
       "int timeout_ms) -> ()",
+      // NOLINTNEXTLINE(performance-unnecessary-value-param): torch passes lists by value
       [](const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::vector<int64_t> ranks,
          int64_t attempt, int64_t timeout_ms) { Attach(group, ranks, attempt, timeout_ms); });
 }
