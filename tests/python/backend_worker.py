@@ -340,6 +340,9 @@ def left(rank, size, _gloo):
     elif rank == 0:
         tensor = torch.zeros(3)
         assert dist.recv(tensor) == 2 and tensor.eq(7).all()
+        dist.send(tensor, dst=3)
+    else:
+        dist.recv(torch.zeros(3), src=0)  # not earlier: this rank ends without leaving in order
     os._exit(0)
 
 
