@@ -92,6 +92,7 @@ MAY_INCLUDE = {
         "trainer/job", "trainer/loop", "trainer/models", "trainer/parallel", "trainer/report",
         "trainer/state", "trainer/strategies", "trainer/text", *TASK
     ],
+    "python": ["trainer/comm"],
     "apps/ddprun": ["launcher", *RENDEZVOUS],
     "apps/ddp_trainer": [
         "trainer/checkpoint", "trainer/comm", "trainer/job", "trainer/report", "trainer/state",
@@ -115,13 +116,14 @@ MAY_INCLUDE_TORCH = [
     "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data", "trainer/models",
     "trainer/optim", "trainer/parallel", "trainer/plugin", "trainer/state",
     "trainer/job", "trainer/strategies", "trainer/loop", "trainer/worker",
-    "trainer/checkpoint", "apps/ddp_trainer",
+    "trainer/checkpoint", "apps/ddp_trainer", "python",
     "tests/trainer", "benchmarks", "examples"
 ]
 # Here only these files may: the rest of the folder builds and is tested without LibTorch.
 TORCH_FILES = {
     "trainer/comm":
-        r"(bootstrap|host_process_group(_\w+)?|tensor_collectives|c10d_store)\.(h|cc)",
+        r"(bootstrap|host_process_group(_\w+)?|tensor_collectives|c10d_store|"
+        r"store_start|peer_watch)\.(h|cc)",
     "include/ddprun": r"(?!error|options).*",
 }
 TORCH = re.compile(r"<(ATen|c10|torch|caffe2)/")
@@ -422,7 +424,7 @@ def check_words(path, lines):
 def tree(root):
     """The paths of what is ours to check, from the root."""
     tops = ["apps", "base", "benchmarks", "cmake", "examples", "fuzz", "include", "launcher",
-            "rendezvous", "scripts", "tests", "trainer"]
+            "python", "rendezvous", "scripts", "tests", "trainer"]
     for top in tops:
         for path in sorted((root / top).rglob("*")):
             if path.is_file() and path.suffix in SOURCES | OTHER and "golden" not in path.parts:

@@ -20,6 +20,7 @@ namespace ddprun {
 class UniqueFd;
 namespace trainer {
 struct PartsInPlace;
+struct PeerWatch;
 }
 
 class HostProcessGroup : public TensorCollectives {
@@ -66,6 +67,7 @@ class HostProcessGroup : public TensorCollectives {
 
  private:
   friend struct trainer::PartsInPlace;
+  friend struct trainer::PeerWatch;
 
   HostProcessGroup(const UniqueFd& memory, const Options& options, std::chrono::nanoseconds spin);
 };

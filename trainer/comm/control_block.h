@@ -42,8 +42,9 @@ struct ControlBlock {
   char failure[kPackedErrorBytes];
   // In the first rank's block only: number of ranks that have left this generation.
   std::atomic<int> left;
-  int heap_generation;         // the generation of this rank's heap; set before `arrived`
-  std::atomic<bool> given_up;  // this rank comes to no later meeting of this generation
+  int heap_generation;          // the generation of this rank's heap; set before `arrived`
+  std::atomic<bool> given_up;   // this rank comes to no later meeting of this generation
+  std::atomic<bool> cancelled;  // this rank has left or aborted its group (Mailbox::Cancel)
   // Stream pieces that this rank has filled or emptied (NodeGroup::Stream).
   alignas(64) std::atomic<uint32_t> passed;
   std::atomic<uint32_t> passed_sleepers;

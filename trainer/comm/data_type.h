@@ -9,10 +9,22 @@
 
 namespace ddprun::trainer {
 
-enum class DataType : uint32_t { kFloat32, kFloat64, kFloat16, kBFloat16, kInt32, kInt64, kUInt8 };
+enum class DataType : uint32_t {
+  kFloat32,
+  kFloat64,
+  kFloat16,
+  kBFloat16,
+  kInt32,
+  kInt64,
+  kUInt8,
+  kInt8,
+  kInt16,
+  kBool  // bytes that are 0 or 1; takes max, min and the reductions of bits
+};
 
 // kAvg divides the sum by the number of ranks once, at the end. It needs a floating-point type.
-enum class Reduction : uint32_t { kSum, kAvg, kMax, kMin, kProduct };
+// Those of bits need an integer or bool.
+enum class Reduction : uint32_t { kSum, kAvg, kMax, kMin, kProduct, kBitAnd, kBitOr, kBitXor };
 
 size_t SizeOf(DataType type);
 std::string_view NameOf(DataType type);

@@ -2,8 +2,6 @@
 
 #include <ATen/ops/from_blob.h>
 
-#include <algorithm>
-
 #include "base/failure.h"
 #include "trainer/comm/group_forming.h"
 #include "trainer/comm/host_process_group_core.h"
@@ -17,15 +15,10 @@ using namespace trainer;  // NOLINT: the internals of this library
 
 namespace {
 
-int MembersOnThisNode(const HostProcessGroup::Options& options) {
-  if (options.node_of_rank.empty()) return options.size;
-  const int node = options.node_of_rank[static_cast<size_t>(options.rank)];
-  return static_cast<int>(std::ranges::count(options.node_of_rank, node));
-}
-
 std::shared_ptr<SharedRegion> MapMemory(const UniqueFd& memory,
                                         const HostProcessGroup::Options& options) {
-  return ValueOrThrow(SharedRegion::Map(memory, MembersOnThisNode(options), options.generation));
+  return ValueOrThrow(
+      SharedRegion::Map(memory, options.LocalSize(), options.generation, options.heap_bytes));
 }
 
 }  // namespace
@@ -33,7 +26,7 @@ std::shared_ptr<SharedRegion> MapMemory(const UniqueFd& memory,
 c10::intrusive_ptr<HostProcessGroup> HostProcessGroup::Create(const UniqueFd& memory,
                                                               const Options& options) {
   return c10::intrusive_ptr<HostProcessGroup>::unsafe_steal_from_new(
-      new HostProcessGroup(memory, options, SpinTime(MembersOnThisNode(options))));
+      new HostProcessGroup(memory, options, SpinTime(options.LocalSize())));
 }
 
 HostProcessGroup::HostProcessGroup(const UniqueFd& memory,

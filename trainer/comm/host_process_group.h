@@ -1,6 +1,7 @@
 // What makes a HostProcessGroup, and what its parts are made of.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <vector>
@@ -27,6 +28,15 @@ struct HostProcessGroup::Options {
   // The ranks' numbers in the job, for errors and the recorder. Empty: as in this group.
   std::vector<int> names = {};
   trainer::GroupWire wire = {};
+  size_t heap_bytes = trainer::kHeapBytes;  // address space for each rank; equal on all ranks
+
+  int LocalSize() const;  // the number of ranks on this node
 };
+
+inline int HostProcessGroup::Options::LocalSize() const {
+  if (node_of_rank.empty()) return size;
+  const int node = node_of_rank[static_cast<size_t>(rank)];
+  return static_cast<int>(std::ranges::count(node_of_rank, node));
+}
 
 }  // namespace ddprun

@@ -31,19 +31,28 @@ DataType TypeOf(const at::Tensor& tensor) {
       return DataType::kInt64;
     case at::kByte:
       return DataType::kUInt8;
+    case at::kChar:
+      return DataType::kInt8;
+    case at::kShort:
+      return DataType::kInt16;
+    case at::kBool:
+      return DataType::kBool;
     default:
-      RefuseTensor("A reduction on host memory was given a tensor of type " +
-                       std::string(c10::toString(tensor.scalar_type())) + ".",
-                   "It takes float32, float64, float16, bfloat16, int32, int64 and uint8.");
+      RefuseTensor(
+          "A reduction on host memory was given a tensor of type " +
+              std::string(c10::toString(tensor.scalar_type())) + ".",
+          "It takes float32, float64, float16, bfloat16, int8, int16, int32, int64, uint8 and "
+          "bool.");
   }
 }
 
 Reduction ReductionOf(const c10d::ReduceOp& op, DataType type) {
-  const bool floating =
-      type != DataType::kInt32 && type != DataType::kInt64 && type != DataType::kUInt8;
+  const bool floating = type == DataType::kFloat32 || type == DataType::kFloat64 ||
+                        type == DataType::kFloat16 || type == DataType::kBFloat16;
+  const bool boolean = type == DataType::kBool;  // a sum of bools is "any", a product is "all"
   switch (op) {
     case c10d::ReduceOp::SUM:
-      return Reduction::kSum;
+      return boolean ? Reduction::kMax : Reduction::kSum;
     case c10d::ReduceOp::AVG:
       if (!floating) RefuseTensor("Integers cannot be averaged.", "Use a sum and divide.");
       return Reduction::kAvg;
@@ -52,10 +61,17 @@ Reduction ReductionOf(const c10d::ReduceOp& op, DataType type) {
     case c10d::ReduceOp::MIN:
       return Reduction::kMin;
     case c10d::ReduceOp::PRODUCT:
-      return Reduction::kProduct;
+      return boolean ? Reduction::kMin : Reduction::kProduct;
+    case c10d::ReduceOp::BAND:
+    case c10d::ReduceOp::BOR:
+    case c10d::ReduceOp::BXOR:
+      if (floating)
+        RefuseTensor("Floating-point numbers have no bits to combine.", "Use integers.");
+      if (op == c10d::ReduceOp::BAND) return Reduction::kBitAnd;
+      return op == c10d::ReduceOp::BOR ? Reduction::kBitOr : Reduction::kBitXor;
     default:
       RefuseTensor("A collective was asked for a reduction that it does not have.",
-                   "It has sum, avg, max, min and product.");
+                   "It has sum, avg, max, min, product, band, bor and bxor.");
   }
 }
 

@@ -1,5 +1,6 @@
 #include "trainer/comm/host_process_group_works.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
 
 #include "base/failure.h"
@@ -155,6 +156,7 @@ class MessageWork : public c10d::Work {
  private:
   void CopyOut() {
     if (!copied_ && retrieveOpType() != c10d::OpType::SEND && !flat_.is_same(tensor_)) {
+      const at::NoGradGuard no_grad;
       tensor_.copy_(flat_);
     }
     copied_ = true;
@@ -179,6 +181,10 @@ c10::intrusive_ptr<c10d::Work> StartCollective(const std::shared_ptr<HostProcess
   ++core->begun;
   if (core->recorder != nullptr) run = Announced(core.get(), type, std::move(run));
   if (!group.empty()) run = Described(group, std::move(run));
+  run = [run = std::move(run)] {
+    const at::NoGradGuard no_grad;  // an output may be a leaf that requires a gradient
+    return run();
+  };
   std::shared_ptr<OperationQueue::Entry> entry;
   if (async) {
     entry = core->queue.Submit(std::move(run));

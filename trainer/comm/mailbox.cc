@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "trainer/comm/meeting_errors.h"
 
 namespace ddprun::trainer {
 
@@ -221,9 +222,12 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
     uint32_t seen = 0;
     uint64_t completions = 0;
     bool by_wire = false;
+    bool lost = false;
     {
       const std::lock_guard lock(mutex_);
       if (transfer.done) return transfer.status;
+      lost = LostFor(transfer.peer)
+                 .has_value();  // before Progress(), which takes the last message of the lost
       if (transfer.peer != kAnyRank && OnThisNode(transfer.peer)) {
         channel = &readers_[static_cast<size_t>(placement_.LocalOf(transfer.peer))].channel();
         seen = channel->written.load(std::memory_order_acquire);
@@ -232,7 +236,7 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
       Progress();
       if (transfer.done) return transfer.status;
       by_wire = transfer.wire != nullptr || transfer.arriving != nullptr;
-      if (cancelled_ || Clock::now() >= deadline) {
+      if (lost || cancelled_ || Clock::now() >= deadline) {
         recording.Fail();
         return GiveUp(transfer);
       }
@@ -242,7 +246,8 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
       wire_.WaitForNews(completions, deadline, cancelled_);
     } else if (channel != nullptr) {
       WaitUntilReached(channel->written, channel->sleepers, seen + 1,
-                       {deadline, options_.spin, cancelled_});
+                       {deadline, options_.spin, cancelled_,
+                        [this, peer = transfer.peer] { return LostFor(peer).has_value(); }});
     } else {
       std::this_thread::sleep_for(kPollTime);
     }
@@ -268,8 +273,34 @@ Status Mailbox::GiveUp(Transfer& transfer) {
   return transfer.status;
 }
 
+void Mailbox::Cancel() {
+  cancelled_ = true;
+  region_.control(self()).cancelled = true;
+}
+
+std::optional<int> Mailbox::LostFor(int peer) const {
+  if (peer != kAnyRank) {
+    const bool lost = OnThisNode(peer) && region_.control(placement_.LocalOf(peer)).given_up;
+    return lost ? std::optional(peer) : std::nullopt;
+  }
+  std::optional<int> last;  // that left in order; it matters only if no rank is left
+  bool more = placement_.nodes() > 1;
+  for (const int rank : placement_.Members(placement_.node())) {
+    const ControlBlock& control = region_.control(placement_.LocalOf(rank));
+    if (rank == placement_.rank()) continue;
+    if (control.given_up && !control.cancelled) return rank;
+    if (control.given_up) last = rank;
+    more = more || !control.given_up;
+  }
+  return more ? std::nullopt : last;
+}
+
 Error Mailbox::NotCome(const Transfer& transfer) const {
   const std::string peer = transfer.peer == kAnyRank ? "any rank" : TextOf(transfer.peer);
+  if (const std::optional<int> lost = LostFor(transfer.peer)) {
+    return RankLost(placement_.NameOf(placement_.rank()), placement_.NameOf(*lost),
+                    "its message to this rank");
+  }
   return Error{.code = cancelled_ ? Code::kFailed : Code::kDeadlineExceeded,
                .title = cancelled_ ? "MESSAGE CANCELLED" : "MESSAGE TIMED OUT",
                .where = SelfText(),

@@ -10,6 +10,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -66,7 +67,7 @@ class Mailbox {
   // names the missing message.
   Status Wait(Transfer& transfer, Clock::time_point deadline);
   // Ends running and later waits with an error.
-  void Cancel() { cancelled_ = true; }
+  void Cancel();
 
  private:
   struct Block {
@@ -83,6 +84,9 @@ class Mailbox {
   void Record(Recording& recording, const Transfer& receive) const;
   Status GiveUp(Transfer& transfer);
   Block TakeBlock(size_t bytes);
+  // Returns the rank because of whose end no message from `peer` can come. A receive from any rank
+  // is lost if a rank ended without Cancel(), or if all other ranks ended.
+  std::optional<int> LostFor(int peer) const;
   Error NotCome(const Transfer& transfer) const;
   Error WrongSize(const Transfer& receive, int from, size_t sent) const;
   bool OnThisNode(int rank) const { return placement_.NodeOf(rank) == placement_.node(); }

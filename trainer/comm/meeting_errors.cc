@@ -5,13 +5,12 @@
 namespace ddprun::trainer {
 
 Error RankLost(int rank, int lost, const std::string& before) {
-  return Error{
-      .code = Code::kRankLost,
-      .title = "RANK LOST",
-      .where = "rank " + std::to_string(rank),
-      .what = "Rank " + std::to_string(lost) + " was killed before it came to " + before + ".",
-      .hint = "Only a step of training is done again with another process in its place.",
-      .page = "rank-lost"};
+  return Error{.code = Code::kRankLost,
+               .title = "RANK LOST",
+               .where = "rank " + std::to_string(rank),
+               .what = "Rank " + std::to_string(lost) + " ended before it came to " + before + ".",
+               .hint = "Only a step of training is done again with another process in its place.",
+               .page = "rank-lost"};
 }
 
 Error MismatchedCollectives(int rank,

@@ -14,6 +14,9 @@ namespace {
 
 using EntryPtr = std::shared_ptr<OperationQueue::Entry>;
 
+// Threads that may stay idle beside each other: one serves while the other makes a call.
+constexpr int kSpareThreads = 2;
+
 Status RunCatching(const OperationQueue::Function& run) {
   try {
     return run();
@@ -30,7 +33,7 @@ struct OperationQueue::State {
   std::condition_variable changed;
   std::deque<EntryPtr> entries;  // guarded by mutex
   bool stopping = false;         // guarded by mutex
-  std::thread thread;            // guarded by mutex
+  int serving = 0;               // threads that serve and run no OnDone(); guarded by mutex
 
   bool Empty() {
     const std::lock_guard lock(mutex);
@@ -52,31 +55,44 @@ struct OperationQueue::State {
     entry->run = nullptr;  // frees its captures (tensors)
     const std::lock_guard lock(mutex);
     entry->done.store(true, std::memory_order_release);
-    if (!entry->on_done) return [] {};
+    if (!entry->on_done) return nullptr;
     return [entry, call = std::move(entry->on_done)] { call(entry->status); };
   }
 
-  // Runs the first entry, unless `done` is true by then.
-  void RunFront(const std::atomic<bool>* done) {
-    std::function<void()> afterwards;
-    {
-      const std::lock_guard lock(turn);
-      if (done != nullptr && done->load(std::memory_order_acquire)) return;
-      const EntryPtr entry = TakeFront();
-      if (entry == nullptr) return;
-      afterwards = Finish(entry, RunCatching(entry->run));
-    }
-    afterwards();  // without holding `turn`, because it may wait for other entries
+  // Runs the first entry, unless `done` is true by then. Returns the call of its OnDone(), which
+  // the caller makes without `turn`, because the call may wait for other entries.
+  [[nodiscard]] std::function<void()> RunFront(const std::atomic<bool>* done) {
+    const std::lock_guard lock(turn);
+    if (done != nullptr && done->load(std::memory_order_acquire)) return nullptr;
+    const EntryPtr entry = TakeFront();
+    if (entry == nullptr) return nullptr;
+    return Finish(entry, RunCatching(entry->run));
   }
 
-  void ThreadMain() {
+  // REQUIRES: mutex is held. The threads are detached, because the call of an OnDone() may wait for
+  // the thread that destroys the queue (for Python's lock).
+  static void AddThread(const std::shared_ptr<State>& state) {
+    ++state->serving;
+    std::thread([state] { state->ThreadMain(state); }).detach();
+  }
+
+  // A thread that makes the call of an OnDone() does not serve, so another takes its place before:
+  // the call may wait for entries in a way that the queue does not see, such as a future.
+  void ThreadMain(const std::shared_ptr<State>& self) {
+    std::unique_lock lock(mutex);
     for (;;) {
-      {
-        std::unique_lock lock(mutex);
-        changed.wait(lock, [this] { return stopping || !entries.empty(); });
-        if (stopping) return;
-      }
-      RunFront(nullptr);
+      changed.wait(lock, [this] { return stopping || !entries.empty(); });
+      if (stopping) return;
+      lock.unlock();
+      const std::function<void()> afterwards = RunFront(nullptr);
+      lock.lock();
+      if (afterwards == nullptr) continue;
+      if (--serving == 0 && !stopping) AddThread(self);
+      lock.unlock();
+      afterwards();
+      lock.lock();
+      if (serving >= kSpareThreads) return;
+      ++serving;
     }
   }
 };
@@ -84,23 +100,20 @@ struct OperationQueue::State {
 OperationQueue::OperationQueue() : state_(std::make_shared<State>()) {}
 
 OperationQueue::~OperationQueue() {
-  std::thread thread;
+  std::deque<EntryPtr> cancelled;  // taken at once, because the threads are not joined
   {
     const std::lock_guard lock(state_->mutex);
     state_->stopping = true;
-    thread = std::move(state_->thread);
+    cancelled.swap(state_->entries);
   }
   state_->changed.notify_all();
-  if (thread.joinable()) {
-    // An OnDone() call on this thread may have destroyed the last user of the queue.
-    thread.get_id() == std::this_thread::get_id() ? thread.detach() : thread.join();
-  }
-  while (const EntryPtr entry = state_->TakeFront()) {
+  { const std::lock_guard running(state_->turn); }  // waits for the running operation
+  for (const EntryPtr& entry : cancelled) {
     Error gone{.title = "COLLECTIVE CANCELLED",
                .what = "The process group was left before this operation had begun.",
                .hint = "Before you leave the group, wait for all operations that you started.",
                .page = "collective-cancelled"};
-    state_->Finish(entry, std::move(gone))();
+    if (const auto afterwards = state_->Finish(entry, std::move(gone))) afterwards();
   }
 }
 
@@ -109,9 +122,7 @@ EntryPtr OperationQueue::Submit(Function run) {
   entry->run = std::move(run);
   {
     const std::lock_guard lock(state_->mutex);
-    if (!state_->thread.joinable()) {
-      state_->thread = std::thread([state = state_] { state->ThreadMain(); });
-    }
+    if (state_->serving == 0) State::AddThread(state_);
     state_->entries.push_back(entry);
   }
   state_->changed.notify_one();
@@ -130,7 +141,9 @@ void OperationQueue::OnDone(Entry& entry, std::function<void(const Status&)> cal
 }
 
 void OperationQueue::Wait(Entry& entry) {
-  while (!entry.done.load(std::memory_order_acquire)) state_->RunFront(&entry.done);
+  while (!entry.done.load(std::memory_order_acquire)) {
+    if (const auto afterwards = state_->RunFront(&entry.done)) afterwards();
+  }
 }
 
 Status OperationQueue::RunNow(Function run) {

@@ -74,16 +74,19 @@ struct TypeRow {
   size_t size;
 };
 // Indexed by enumerator. The last row is for invalid types, which another rank's header may have.
-constexpr std::array<TypeRow, 8> kTypes = {{{"float32", 4},
-                                            {"float64", 8},
-                                            {"float16", 2},
-                                            {"bfloat16", 2},
-                                            {"int32", 4},
-                                            {"int64", 8},
-                                            {"uint8", 1},
-                                            {"unknown type", 1}}};
-constexpr std::array<std::string_view, 6> kReductions = {"sum", "avg",     "max",
-                                                         "min", "product", "unknown reduction"};
+constexpr std::array<TypeRow, 11> kTypes = {{{"float32", 4},
+                                             {"float64", 8},
+                                             {"float16", 2},
+                                             {"bfloat16", 2},
+                                             {"int32", 4},
+                                             {"int64", 8},
+                                             {"uint8", 1},
+                                             {"int8", 1},
+                                             {"int16", 2},
+                                             {"bool", 1},
+                                             {"unknown type", 1}}};
+constexpr std::array<std::string_view, 9> kReductions = {
+    "sum", "avg", "max", "min", "product", "band", "bor", "bxor", "unknown reduction"};
 constexpr std::array<std::string_view, 5> kAlgorithms = {"direct", "reduce_broadcast", "all_to_all",
                                                          "ring", "unknown algorithm"};
 

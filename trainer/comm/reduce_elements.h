@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "trainer/comm/data_type.h"
 
@@ -85,8 +86,17 @@ inline A Combine(A a, A b) {
     return a > b || a != a ? a : b;
   } else if constexpr (kReduction == Reduction::kMin) {
     return a < b || a != a ? a : b;
+  } else if constexpr (kReduction == Reduction::kProduct && std::is_integral_v<A>) {
+    // In 64 bits, because a product of two uint16_t would be a signed int that overflows.
+    return static_cast<A>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
   } else if constexpr (kReduction == Reduction::kProduct) {
     return static_cast<A>(a * b);
+  } else if constexpr (kReduction == Reduction::kBitAnd) {
+    return static_cast<A>(a & b);
+  } else if constexpr (kReduction == Reduction::kBitOr) {
+    return static_cast<A>(a | b);
+  } else if constexpr (kReduction == Reduction::kBitXor) {
+    return static_cast<A>(a ^ b);
   } else {
     return static_cast<A>(a + b);
   }

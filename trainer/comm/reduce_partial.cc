@@ -1,6 +1,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "base/check.h"
 #include "trainer/comm/reduce.h"
@@ -76,6 +77,13 @@ inline __attribute__((always_inline)) void LoopFor(const PartialReduction& work,
       return Loop<T, A, Reduction::kMin>(work, end);
     case Reduction::kProduct:
       return Loop<T, A, Reduction::kProduct>(work, end);
+    default:
+      break;
+  }
+  if constexpr (std::is_integral_v<A>) {
+    if (work.reduction == Reduction::kBitAnd) Loop<T, A, Reduction::kBitAnd>(work, end);
+    if (work.reduction == Reduction::kBitOr) Loop<T, A, Reduction::kBitOr>(work, end);
+    if (work.reduction == Reduction::kBitXor) Loop<T, A, Reduction::kBitXor>(work, end);
   }
 }
 
@@ -101,6 +109,14 @@ DDPRUN_VECTORIZED void RunInt64(const PartialReduction& work, const End& end) {
   const bool ordered = work.reduction == Reduction::kMax || work.reduction == Reduction::kMin;
   ordered ? LoopFor<int64_t, int64_t>(work, end) : LoopFor<uint64_t, uint64_t>(work, end);
 }
+DDPRUN_VECTORIZED void RunInt16(const PartialReduction& work, const End& end) {
+  const bool ordered = work.reduction == Reduction::kMax || work.reduction == Reduction::kMin;
+  ordered ? LoopFor<int16_t, int16_t>(work, end) : LoopFor<uint16_t, uint16_t>(work, end);
+}
+DDPRUN_VECTORIZED void RunInt8(const PartialReduction& work, const End& end) {
+  const bool ordered = work.reduction == Reduction::kMax || work.reduction == Reduction::kMin;
+  ordered ? LoopFor<int8_t, int8_t>(work, end) : LoopFor<uint8_t, uint8_t>(work, end);
+}
 DDPRUN_VECTORIZED void RunUInt8(const PartialReduction& work, const End& end) {
   LoopFor<uint8_t, uint8_t>(work, end);
 }
@@ -113,6 +129,7 @@ bool IsFloatingPoint(DataType type) {
 void Run(const PartialReduction& work, const End& end) {
   DDPRUN_CHECK(!work.sources.empty());
   DDPRUN_CHECK(work.reduction != Reduction::kAvg || IsFloatingPoint(work.type));
+  DDPRUN_CHECK(work.reduction < Reduction::kBitAnd || !IsFloatingPoint(work.type));
   switch (work.type) {
     case DataType::kFloat32:
       return RunFloat32(work, end);
@@ -127,7 +144,12 @@ void Run(const PartialReduction& work, const End& end) {
     case DataType::kInt64:
       return RunInt64(work, end);
     case DataType::kUInt8:
+    case DataType::kBool:
       return RunUInt8(work, end);
+    case DataType::kInt8:
+      return RunInt8(work, end);
+    case DataType::kInt16:
+      return RunInt16(work, end);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,14 +14,6 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Bytes of address space, not memory. 64 GiB hold the fp32 gradients of 16 billion parameters. Less
-// under the thread sanitizer, because it leaves a process little address space and its tests map a
-// region once per rank.
-#ifdef __SANITIZE_THREAD__
-constexpr size_t kHeapBytes = size_t{4} << 30;
-#else
-constexpr size_t kHeapBytes = size_t{64} << 30;
-#endif
 constexpr size_t kLargePageBytes = size_t{2} << 20;
 
 // The bytes of a generation in the file. Generations never overlap, because no address space is
@@ -47,8 +40,8 @@ size_t HeapsOffset(int local_size) {
   return n * kControlBytes + RoundUp(n * n * sizeof(Channel), kPageBytes);
 }
 
-size_t TotalBytes(int local_size) {
-  return HeapsOffset(local_size) + static_cast<size_t>(local_size) * kHeapBytes;
+size_t TotalBytes(int local_size, size_t heap_bytes) {
+  return HeapsOffset(local_size) + static_cast<size_t>(local_size) * heap_bytes;
 }
 
 // Maps a part of the file at `at`; nullptr means anywhere. Returns MAP_FAILED on errors.
@@ -85,7 +78,8 @@ Result<UniqueFd> SharedRegion::CreateFile() {
 
 Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
                                                         int local_size,
-                                                        int generation) {
+                                                        int generation,
+                                                        size_t heap_bytes) {
   DDPRUN_CHECK(local_size > 0 && generation >= 0);
   UniqueFd copy(fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
   if (!copy.valid()) return SystemError("using the node's shared memory (dup)", errno);
@@ -96,7 +90,7 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
     error.hint = "It is a sparse file without a limit; lift `ulimit -f`, if one is set.";
     return error;
   }
-  const size_t total = TotalBytes(local_size);
+  const size_t total = TotalBytes(local_size, heap_bytes);
   void* base = MapPart(copy, nullptr, total, generation * kGenerationBytes);
   if (base == MAP_FAILED) {
     Error error = SystemError("mapping the node's shared memory (mmap)", errno);
@@ -104,25 +98,31 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
                  " GiB of address space, not of memory; lift `ulimit -v`, if one is set.";
     return error;
   }
-  return std::unique_ptr<SharedRegion>(
-      new SharedRegion(std::move(copy), generation, static_cast<std::byte*>(base), local_size));
+  return std::unique_ptr<SharedRegion>(new SharedRegion(
+      std::move(copy), generation, static_cast<std::byte*>(base), local_size, heap_bytes));
 }
 
-SharedRegion::SharedRegion(UniqueFd file, int generation, std::byte* base, int local_size)
+SharedRegion::SharedRegion(
+    UniqueFd file, int generation, std::byte* base, int local_size, size_t heap_bytes)
     : file_(std::move(file)),
       heap_generation_(generation),
       generation_(generation),
       base_(base),
       local_size_(local_size),
+      heap_bytes_(heap_bytes),
       heaps_(static_cast<size_t>(local_size), generation) {}
 
 SharedRegion::~SharedRegion() {
+  if (IsForked()) {
+    munmap(base_, TotalBytes(local_size_, heap_bytes_));
+    return;
+  }
   if (control(0).left.fetch_add(1) + 1 == local_size_) {
     const auto controls = static_cast<off_t>(HeapsOffset(local_size_));
     Punch(generation_ * kGenerationBytes, controls);
-    for (int rank = 0; rank < local_size_; ++rank) Punch(FileOffsetOf(heap(rank)), kHeapBytes);
+    for (int rank = 0; rank < local_size_; ++rank) Punch(FileOffsetOf(heap(rank)), heap_bytes_);
   }
-  munmap(base_, TotalBytes(local_size_));
+  munmap(base_, TotalBytes(local_size_, heap_bytes_));
 }
 
 Status SharedRegion::Remap(std::byte* data, size_t bytes, off_t begin) {
@@ -143,7 +143,7 @@ Status SharedRegion::MapHeaps() {
     const int heap_generation = control(rank).heap_generation;
     if (heap_generation == mapped) continue;
     std::byte* const own = heap(rank);
-    DDPRUN_TRY(Remap(own, kHeapBytes, heap_generation * kGenerationBytes + (own - base_)));
+    DDPRUN_TRY(Remap(own, heap_bytes_, heap_generation * kGenerationBytes + (own - base_)));
     mapped = heap_generation;
   }
   return {};
@@ -151,7 +151,7 @@ Status SharedRegion::MapHeaps() {
 
 off_t SharedRegion::FileOffsetOf(const std::byte* data) const {
   const size_t offset = static_cast<size_t>(data - base_);
-  const size_t rank = (offset - HeapsOffset(local_size_)) / kHeapBytes;
+  const size_t rank = (offset - HeapsOffset(local_size_)) / heap_bytes_;
   return heaps_[rank] * kGenerationBytes + static_cast<off_t>(offset);
 }
 
@@ -163,14 +163,18 @@ void SharedRegion::FreeOldGenerations() {
   off_t begin = 0;
   for (const off_t heap : kept) {
     Punch(begin, std::min(heap, end) - begin);
-    begin = std::min(heap + static_cast<off_t>(kHeapBytes), end);
+    begin = std::min(heap + static_cast<off_t>(heap_bytes_), end);
   }
   Punch(begin, end - begin);
 }
 
+bool SharedRegion::IsForked() const {
+  return getpid() != owner_;
+}
+
 // Frees the pages, which then read as zeros.
 void SharedRegion::Punch(off_t begin, off_t bytes) {
-  if (bytes == 0) return;
+  if (bytes == 0 || IsForked()) return;
   fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, begin, bytes);
 }
 
@@ -189,7 +193,7 @@ Channel& SharedRegion::channel(int from, int to) {
 
 std::byte* SharedRegion::heap(int rank) {
   DDPRUN_CHECK(rank >= 0 && rank < local_size_);
-  return base_ + HeapsOffset(local_size_) + static_cast<size_t>(rank) * kHeapBytes;
+  return base_ + HeapsOffset(local_size_) + static_cast<size_t>(rank) * heap_bytes_;
 }
 
 std::byte* SharedRegion::Allocate(int rank, size_t bytes) {
@@ -199,11 +203,11 @@ std::byte* SharedRegion::Allocate(int rank, size_t bytes) {
   const size_t heap_begin = static_cast<size_t>(heap(rank) - base_);
   size_t offset = heap_begin;
   for (const auto& [used_offset, used_bytes] : used_) {
-    if (used_offset < heap_begin || used_offset >= heap_begin + kHeapBytes) continue;
+    if (used_offset < heap_begin || used_offset >= heap_begin + heap_bytes_) continue;
     if (used_offset - offset >= size) break;
     offset = used_offset + used_bytes;
   }
-  if (offset + size > heap_begin + kHeapBytes) return nullptr;
+  if (offset + size > heap_begin + heap_bytes_) return nullptr;
   used_.emplace(offset, size);
   // Asks for large pages, so that the first use has fewer faults. Only for whole large pages of the
   // block, so that Free() returns all of them.
@@ -252,7 +256,7 @@ void SharedRegion::Unmap(std::byte* data, size_t bytes) {
 int64_t SharedRegion::HeapOffset(int rank, const void* data, size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(data);
   const std::byte* heap_begin = heap(rank);
-  if (begin < heap_begin || begin + bytes > heap_begin + kHeapBytes) return -1;
+  if (begin < heap_begin || begin + bytes > heap_begin + heap_bytes_) return -1;
   return begin - heap_begin;
 }
 

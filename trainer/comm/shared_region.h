@@ -14,6 +14,7 @@
 #pragma once
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -31,16 +32,27 @@ namespace ddprun::trainer {
 
 inline constexpr size_t kPageBytes = 4096;
 
+// Bytes of address space, not memory. 64 GiB hold the fp32 gradients of 16 billion parameters. Less
+// under the thread sanitizer, because it leaves a process little address space and its tests map a
+// region once per rank.
+#ifdef __SANITIZE_THREAD__
+inline constexpr size_t kHeapBytes = size_t{4} << 30;
+#else
+inline constexpr size_t kHeapBytes = size_t{64} << 30;
+#endif
+
 class SharedRegion {
  public:
   // Creates an empty file for the ranks of one node (close-on-exec).
   static Result<UniqueFd> CreateFile();
 
   // Maps the file for `local_size` ranks, all of which must pass equal numbers. `generation`: a new
-  // one for every group of ranks that uses the file.
+  // one for every group of ranks that uses the file. `heap_bytes`: whole pages.
   static Result<std::unique_ptr<SharedRegion>> Map(const UniqueFd& file,
                                                    int local_size,
-                                                   int generation = 0);
+                                                   int generation = 0,
+                                                   size_t heap_bytes = kHeapBytes);
+  // A child of fork() that destroys its copy frees none of the memory, because it is no rank.
   ~SharedRegion();
   SharedRegion(const SharedRegion&) = delete;
   SharedRegion& operator=(const SharedRegion&) = delete;
@@ -74,7 +86,8 @@ class SharedRegion {
   int64_t HeapOffset(int rank, const void* data, size_t bytes);
 
  private:
-  SharedRegion(UniqueFd file, int generation, std::byte* base, int local_size);
+  SharedRegion(UniqueFd file, int generation, std::byte* base, int local_size, size_t heap_bytes);
+  bool IsForked() const;
   Status Remap(std::byte* data, size_t bytes, off_t begin);
   off_t FileOffsetOf(const std::byte* data) const;  // `data` is in a heap
   void Punch(off_t begin, off_t bytes);
@@ -84,6 +97,8 @@ class SharedRegion {
   int generation_;             // the generation of the control blocks
   std::byte* const base_;
   const int local_size_;
+  const size_t heap_bytes_;
+  const pid_t owner_ = getpid();
   std::vector<int> heaps_;  // by rank: the generation of the mapped heap
   std::mutex mutex_;
   std::map<size_t, size_t> used_;  // offset in the mapping -> bytes; guarded by mutex_

@@ -149,7 +149,8 @@ TEST(HostProcessGroup, ThrowsTheErrorOfABackgroundOperationAtWait) {
 
 TEST(HostProcessGroup, RefusesWhatItCannotDo) {
   WithGroup(1, [](HostProcessGroup& group, int) {
-    EXPECT_THROW(AllReduce(group, at::zeros({2}, at::kBool), c10d::ReduceOp::SUM), Failure);
+    EXPECT_THROW(AllReduce(group, at::zeros({2}, at::kComplexFloat), c10d::ReduceOp::SUM), Failure);
+    EXPECT_THROW(AllReduce(group, at::zeros({2}), c10d::ReduceOp::BAND), Failure);
     EXPECT_THROW(AllReduce(group, at::zeros({2}, at::kInt), c10d::ReduceOp::AVG), Failure);
     std::vector<at::Tensor> two = {at::zeros({1}), at::zeros({1})};
     EXPECT_THROW(group.allreduce(two, {}), Failure);

@@ -1,0 +1,37 @@
+"""The backend "ddprun" of torch.distributed, for tensors on the CPU: docs/python.md.
+
+import ddprun.torch
+torch.distributed.init_process_group("ddprun")  # or "cpu:ddprun,cuda:nccl"
+"""
+
+import collections
+import pathlib
+
+import torch
+import torch.distributed as dist
+
+from .built_for import TORCH
+
+_found = ".".join(torch.__version__.split(".")[:2])
+if _found != TORCH:
+    raise ImportError(f"ddprun.torch was built for torch {TORCH}, but this Python has torch "
+                      f"{torch.__version__}: build ddprun with this torch (-DDDPRUN_TORCH=FOLDER)")
+torch.ops.load_library(str(pathlib.Path(__file__).with_name("libddprun_torch.so")))
+
+# torch uses the names of groups again. So a group's keys in the store also have the number of
+# groups of this name and these ranks that this process has made; it is equal on all of them.
+_made = collections.Counter()
+
+
+def _create(options, _backend_options):
+    ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
+    key = (options.group_id, tuple(ranks))
+    attempt = _made[key]
+    _made[key] += 1
+    group = dist.ProcessGroup(options.store, options.group_rank, options.group_size)
+    timeout = int(options.timeout.total_seconds() * 1000)
+    torch.ops.ddprun.attach(group.boxed(), ranks, attempt, timeout)
+    return group._get_backend(torch.device("cpu"))
+
+
+dist.Backend.register_backend("ddprun", _create, extended_api=True, devices=["cpu"])

@@ -1,0 +1,255 @@
+#include "python/torch_backend.h"
+
+#include <ATen/ops/empty.h>
+
+#include <future>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace ddprun::python {
+
+namespace {
+
+bool IsMessage(c10d::OpType type) {
+  return type == c10d::OpType::SEND || type == c10d::OpType::RECV ||
+         type == c10d::OpType::RECVANYSOURCE;
+}
+
+// The Work of a HostProcessGroup, with DistBackendErrors.
+class TorchWork : public c10d::Work {
+ public:
+  TorchWork(int rank, c10d::OpType type, c10::intrusive_ptr<c10d::Work> work)
+      : c10d::Work(rank, type), work_(std::move(work)) {}
+
+  bool isCompleted() override { return work_->isCompleted(); }
+  bool isSuccess() const override { return work_->isSuccess(); }
+  int sourceRank() const override { return work_->sourceRank(); }
+  std::vector<at::Tensor> result() override { return work_->result(); }
+  void synchronize() override { wait(kNoTimeout); }
+  // After `timeout` a collective goes on, and a later wait() may return its result. A receive is
+  // given up.
+  bool wait(std::chrono::milliseconds timeout) override {
+    if (timeout == kNoTimeout || IsMessage(retrieveOpType())) {
+      return Translated([&] { return work_->wait(timeout); });
+    }
+    WaitUntilDone(timeout);
+    return Translated([&] { return work_->wait(kNoTimeout); });
+  }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
+    const std::lock_guard lock(mutex_);
+    if (future_ != nullptr) return future_;
+    future_ =
+        c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()));
+    work_->getFuture()->addCallback([future = future_](c10::ivalue::Future& done) {
+      if (!done.hasError()) return future->markCompleted(done.value());
+      try {
+        Translated([&] { std::rethrow_exception(done.exception_ptr()); });
+      } catch (...) {
+        future->setError(std::current_exception());
+      }
+    });
+    return future_;
+  }
+
+ private:
+  void WaitUntilDone(std::chrono::milliseconds timeout) {
+    const auto promise = std::make_shared<std::promise<void>>();
+    std::future<void> done = promise->get_future();
+    getFuture()->addCallback([promise](c10::ivalue::Future&) { promise->set_value(); });
+    if (done.wait_for(timeout) == std::future_status::ready) return;
+    C10_THROW_ERROR(DistBackendError, "ddprun: " + c10d::opTypeToString(retrieveOpType()) +
+                                          " was not done after the " +
+                                          std::to_string(timeout.count()) +
+                                          " ms that wait() was given. It goes on.");
+  }
+
+  const c10::intrusive_ptr<c10d::Work> work_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+}  // namespace
+
+std::string TextFor(const Error& error) {
+  std::string text = "ddprun: " + error.title;
+  if (!error.where.empty()) text += " (" + error.where + ")";
+  text += "\n" + error.what;
+  std::string hint = error.hint;
+  if (error.code == Code::kDeadlineExceeded) {
+    hint =
+        "Look at the output of the missing ranks. If they are only slow, give "
+        "init_process_group a longer timeout.";
+  } else if (error.code == Code::kRankLost) {
+    hint = "Look at the output of that rank.";
+  }
+  return hint.empty() ? text : text + "\n" + hint;
+}
+
+TorchBackend::TorchBackend(c10::intrusive_ptr<HostProcessGroup> group)
+    : Backend(group->getRank(), group->getSize()), group_(std::move(group)) {
+  group_->setGroupDesc("");  // else errors would name the group "undefined"
+}
+
+// A child of fork() keeps its copy, because it has neither the threads nor the place of this rank.
+TorchBackend::~TorchBackend() {
+  if (IsForked()) group_.release();
+}
+
+template <typename Start>
+TorchBackend::Work TorchBackend::Run(c10d::OpType type, const Start& start) {
+  if (IsForked() || group_ == nullptr) {
+    C10_THROW_ERROR(DistBackendError,
+                    "ddprun: " + c10d::opTypeToString(type) +
+                        (IsForked() ? " in a forked child: the group belongs to its parent."
+                                    : " after the group was shut down."));
+  }
+  return Translated(
+      [&]() -> Work { return c10::make_intrusive<TorchWork>(getRank(), type, start(*group_)); });
+}
+
+void TorchBackend::setTimeout(std::chrono::milliseconds timeout) {
+  if (group_ != nullptr) group_->setTimeout(timeout);
+}
+
+void TorchBackend::abort() {
+  if (!IsForked() && group_ != nullptr) group_->abort();
+}
+
+void TorchBackend::shutdown() {
+  if (!IsForked()) group_.reset();
+}
+
+uint64_t TorchBackend::getSequenceNumberForGroup() {
+  return group_ == nullptr ? 0 : group_->getSequenceNumberForGroup();
+}
+
+at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
+  if (!IsForked() && group_ != nullptr) {
+    try {
+      return group_->allocateTensor(size, options);
+    } catch (const Failure&) {  // the shared memory is full: other memory does, too
+    }
+  }
+  return at::empty({size}, options);
+}
+
+TorchBackend::Work TorchBackend::allreduce(Tensors& tensors,
+                                           const c10d::AllreduceOptions& options) {
+  return Run(c10d::OpType::ALLREDUCE,
+             [&](HostProcessGroup& group) { return group.allreduce(tensors, options); });
+}
+
+TorchBackend::Work TorchBackend::allreduce_coalesced(
+    Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
+  return Run(c10d::OpType::ALLREDUCE_COALESCED,
+             [&](HostProcessGroup& group) { return group.allreduce_coalesced(tensors, options); });
+}
+
+TorchBackend::Work TorchBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
+  return Run(c10d::OpType::REDUCE,
+             [&](HostProcessGroup& group) { return group.reduce(tensors, options); });
+}
+
+TorchBackend::Work TorchBackend::broadcast(Tensors& tensors,
+                                           const c10d::BroadcastOptions& options) {
+  return Run(c10d::OpType::BROADCAST,
+             [&](HostProcessGroup& group) { return group.broadcast(tensors, options); });
+}
+
+TorchBackend::Work TorchBackend::allgather(Lists& outputs,
+                                           Tensors& inputs,
+                                           const c10d::AllgatherOptions& options) {
+  return Run(c10d::OpType::ALLGATHER,
+             [&](HostProcessGroup& group) { return group.allgather(outputs, inputs, options); });
+}
+
+TorchBackend::Work TorchBackend::_allgather_base(at::Tensor& output,
+                                                 at::Tensor& input,
+                                                 const c10d::AllgatherOptions& options) {
+  return Run(c10d::OpType::_ALLGATHER_BASE, [&](HostProcessGroup& group) {
+    return group._allgather_base(output, input, options);
+  });
+}
+
+TorchBackend::Work TorchBackend::allgather_into_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  return Run(c10d::OpType::_ALLGATHER_BASE, [&](HostProcessGroup& group) {
+    return group.allgather_into_tensor_coalesced(outputs, inputs, options);
+  });
+}
+
+TorchBackend::Work TorchBackend::gather(Lists& outputs,
+                                        Tensors& inputs,
+                                        const c10d::GatherOptions& options) {
+  return Run(c10d::OpType::GATHER,
+             [&](HostProcessGroup& group) { return group.gather(outputs, inputs, options); });
+}
+
+TorchBackend::Work TorchBackend::scatter(Tensors& outputs,
+                                         Lists& inputs,
+                                         const c10d::ScatterOptions& options) {
+  return Run(c10d::OpType::SCATTER,
+             [&](HostProcessGroup& group) { return group.scatter(outputs, inputs, options); });
+}
+
+TorchBackend::Work TorchBackend::reduce_scatter(Tensors& outputs,
+                                                Lists& inputs,
+                                                const c10d::ReduceScatterOptions& options) {
+  return Run(c10d::OpType::REDUCE_SCATTER, [&](HostProcessGroup& group) {
+    return group.reduce_scatter(outputs, inputs, options);
+  });
+}
+
+TorchBackend::Work TorchBackend::_reduce_scatter_base(at::Tensor& output,
+                                                      at::Tensor& input,
+                                                      const c10d::ReduceScatterOptions& options) {
+  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, [&](HostProcessGroup& group) {
+    return group._reduce_scatter_base(output, input, options);
+  });
+}
+
+TorchBackend::Work TorchBackend::reduce_scatter_tensor_coalesced(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
+  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, [&](HostProcessGroup& group) {
+    return group.reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  });
+}
+
+TorchBackend::Work TorchBackend::alltoall_base(at::Tensor& output,
+                                               at::Tensor& input,
+                                               std::vector<int64_t>& output_splits,
+                                               std::vector<int64_t>& input_splits,
+                                               const c10d::AllToAllOptions& options) {
+  return Run(c10d::OpType::ALLTOALL_BASE, [&](HostProcessGroup& group) {
+    return group.alltoall_base(output, input, output_splits, input_splits, options);
+  });
+}
+
+TorchBackend::Work TorchBackend::alltoall(Tensors& outputs,
+                                          Tensors& inputs,
+                                          const c10d::AllToAllOptions& options) {
+  return Run(c10d::OpType::ALLTOALL,
+             [&](HostProcessGroup& group) { return group.alltoall(outputs, inputs, options); });
+}
+
+TorchBackend::Work TorchBackend::barrier(const c10d::BarrierOptions& options) {
+  return Run(c10d::OpType::BARRIER,
+             [&](HostProcessGroup& group) { return group.barrier(options); });
+}
+
+TorchBackend::Work TorchBackend::send(Tensors& tensors, int destination, int tag) {
+  return Run(c10d::OpType::SEND,
+             [&](HostProcessGroup& group) { return group.send(tensors, destination, tag); });
+}
+
+TorchBackend::Work TorchBackend::recv(Tensors& tensors, int source, int tag) {
+  return Run(c10d::OpType::RECV,
+             [&](HostProcessGroup& group) { return group.recv(tensors, source, tag); });
+}
+
+TorchBackend::Work TorchBackend::recvAnysource(Tensors& tensors, int tag) {
+  return Run(c10d::OpType::RECVANYSOURCE,
+             [&](HostProcessGroup& group) { return group.recvAnysource(tensors, tag); });
+}
+
+}  // namespace ddprun::python

@@ -1,0 +1,104 @@
+"""The backend "ddprun" of torch.distributed, with 4 processes and PyTorch's own store.
+
+Usage: backend_test.py FOLDER DDPRUN; the folder holds the package ddprun.torch
+"""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import unittest
+
+WORKER = pathlib.Path(__file__).with_name("backend_worker.py")
+RANKS = 4
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+FOLDER = None  # from the command line, like DDPRUN
+DDPRUN = None
+
+
+class Backend(unittest.TestCase):
+    def run_ranks(self, *cases, ended=RANKS):
+        """All ranks do the cases; the first `ended` of them have to end well."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        env = {**ENVIRONMENT, "PYTHONPATH": FOLDER, "MASTER_ADDR": "127.0.0.1",
+               "MASTER_PORT": port, "WORLD_SIZE": str(RANKS)}
+        ranks = [subprocess.Popen([sys.executable, WORKER, *cases], env={**env, "RANK": str(rank)},
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                 for rank in range(RANKS)]
+        texts = []
+        try:
+            for rank in ranks:
+                texts.append(rank.communicate(timeout=300)[0])
+        finally:
+            for rank in ranks:
+                rank.kill()
+        for rank in range(ended):
+            self.assertEqual(ranks[rank].returncode, 0, texts[rank][-3000:])
+        return texts
+
+    def test_reductions_equal_torch(self):
+        self.run_ranks("reductions")
+
+    def test_sums_of_floats_are_near_those_of_gloo(self):
+        self.run_ranks("floats")
+
+    def test_copies_equal_gloo(self):
+        self.run_ranks("copies")
+
+    def test_many_groups(self):
+        self.run_ranks("groups")
+
+    def test_initialised_again(self):
+        self.run_ranks("again", "two_backends")
+
+    def test_training_has_the_losses_of_gloo(self):
+        self.run_ranks("ddp", "fsdp")
+
+    def test_a_callback_may_wait_for_a_collective(self):
+        self.run_ranks("nested")
+
+    def test_a_forked_child_does_not_disturb(self):
+        self.run_ranks("fork")
+
+    def test_mismatches(self):
+        self.run_ranks("mismatch")
+
+    def test_a_missing_rank_is_named(self):
+        self.run_ranks("late", "missing")
+        self.run_ranks("missing_at_start")
+
+    def test_a_failed_start_fails_on_all(self):
+        self.run_ranks("failed_start")
+
+    def test_a_killed_rank_is_named(self):
+        texts = self.run_ranks("killed", ended=RANKS - 1)
+        self.assertIn("noticed after", texts[0])
+
+    def test_a_rank_may_leave(self):
+        self.run_ranks("left")
+
+    def test_launchers(self):
+        torchrun = [sys.executable, "-m", "torch.distributed.run"]
+        for launcher in ([DDPRUN], torchrun):
+            done = subprocess.run(
+                [*launcher, f"--nproc_per_node={RANKS}", WORKER, "again", "groups"],
+                env={**ENVIRONMENT, "PYTHONPATH": FOLDER, "PYTHON_EXEC": sys.executable},
+                capture_output=True, text=True, timeout=300, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+            self.assertEqual(done.stdout.count("did groups"), RANKS)
+
+    def test_another_torch_is_refused(self):
+        script = "import torch; torch.__version__ = '2.3.1'; import ddprun.torch"
+        done = subprocess.run([sys.executable, "-c", script], env={**ENVIRONMENT,
+                              "PYTHONPATH": FOLDER}, capture_output=True, text=True, check=False)
+        self.assertIn("ImportError: ddprun.torch was built for torch 2.", done.stderr)
+        self.assertIn("this Python has torch 2.3.1", done.stderr)
+
+
+if __name__ == "__main__":
+    FOLDER = sys.argv.pop(1)
+    DDPRUN = sys.argv.pop(1)
+    unittest.main()
