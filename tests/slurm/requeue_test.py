@@ -117,7 +117,7 @@ PartitionName=high Nodes=ALL PriorityTier=10"""
         self.assertNotIn("putting job", out)
         self.check_end(job)
 
-    def test_scancel_is_a_checkpoint_and_no_requeue(self):
+    def test_scancel_is_a_checkpoint_and_no_requeue_and_a_new_job_goes_on(self):
         job = self.submit()
         self.wait_for_steps(job)
         self.cluster("exec", "scancel", job)
@@ -127,6 +127,8 @@ PartitionName=high Nodes=ALL PriorityTier=10"""
         self.assertRegex(self.output(job), r"stopped after step \d+ of \d+: SIGTERM")
         self.assertTrue(os.listdir(os.path.join(self.folder, "run", "checkpoints")))
         self.assertEqual(self.field(job, "Restarts"), "0", out)
+        again = f"exec srun {DDPRUN} --nproc_per_node=2 --resume {self.folder}/run\n"
+        self.check_end(self.sbatch(again, "-N1", "-c2"), restarts="0")
 
     def test_a_run_ends_before_the_job_and_goes_on(self):
         job = self.submit("-t", "1", steps=ENDLESS)

@@ -82,9 +82,9 @@ class SlurmTest(unittest.TestCase):
             file.write(text)
         return path
 
-    def srun(self, *words, env=None):
-        """Runs a step of its own job, and returns its code and output."""
-        done = subprocess.run([CLUSTER, "exec", "srun", *words], env=self.env | (env or {}),
+    def srun(self, *words, env=None, program="srun"):
+        """Runs a step of its own job (or salloc), and returns its code and output."""
+        done = subprocess.run([CLUSTER, "exec", program, *words], env=self.env | (env or {}),
                               cwd=self.folder, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, timeout=DEADLINE_S, check=False)
         return Result(done.returncode, done.stdout)

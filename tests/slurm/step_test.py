@@ -131,6 +131,13 @@ class StepTest(slurm_test_case.SlurmTest):
         self.assertEqual([place["WORLD_SIZE"] for place in
                           slurm_test_case.Result(0, out).places()], ["1"])
 
+    def test_a_shell_of_salloc_trains_here_and_its_srun_on_all_nodes(self):
+        commands = f"{DDPRUN} {self.place}; srun {DDPRUN} {self.place}"
+        done = self.srun("-N2", "bash", "-c", commands, program="salloc")
+        self.assertEqual(done.code, 0, done.out)
+        self.assertEqual(done.out.count("of 2 nodes, but not under srun: this node"), 1, done.out)
+        self.assertEqual([place["WORLD_SIZE"] for place in done.places()], ["1", "2", "2"])
+
     def test_two_steps_of_one_allocation_do_not_disturb_each_other(self):
         one = f"srun --overlap -N2 {DDPRUN} {self.place}"
         job = self.sbatch(f"for i in 1 2 3; do {one} & done\nwait\n", "-N2")
