@@ -54,7 +54,8 @@ class OneStateOptimizer : public Optimizer {
   void StepGroup(size_t group,
                  std::span<const size_t> members,
                  const DeviceScalar& learning_rate) override {
-    Operands operands{.weight_decay = groups_[group].weight_decay};
+    Operands operands;
+    operands.weight_decay = groups_[group].weight_decay;
     Tensors steps;
     for (const size_t i : members) {
       const at::Tensor& parameter = groups_[group].parameters[i];
