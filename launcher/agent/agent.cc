@@ -33,7 +33,7 @@ Agent::~Agent() = default;
 
 GroupSurroundings Agent::Surroundings() const {
   const AgentSurroundings& s = surroundings_;
-  return {s.io, s.clock, s.processes, s.console, log_, s.group_table, s.cpu_times};
+  return {s.io, s.clock, s.processes, s.console, log_, s.group_table, s.readers};
 }
 
 void Agent::Start() {

@@ -37,7 +37,7 @@ struct AgentSurroundings {
       open_rendezvous;
   const AgentTable& agent_table = kAgentTable;
   const GroupTable& group_table = kGroupTable;
-  CpuTimesReader cpu_times = CpuTimes;
+  WorkerReaders readers = {};
 };
 
 // Use it on the loop thread only. kAgentTable (agent_state.h) says what follows each event.

@@ -25,7 +25,7 @@ struct GroupSurroundings {
   Console& console;
   const Log& log;
   const GroupTable& table;
-  CpuTimesReader cpu_times;
+  WorkerReaders readers;
 };
 
 struct GroupHandlers {

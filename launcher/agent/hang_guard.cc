@@ -36,7 +36,7 @@ HangGuard::HangGuard(const GroupSurroundings& surroundings,
              {.workers = [&group] { return group.workers().Living(); },
               .ended = [&group] { return group.workers().EndedWell(); },
               .store_waits = WaitsIn(std::move(store)),
-              .cpu_times = surroundings.cpu_times,
+              .readers = surroundings.readers,
               .on_dead_link =
                   [&log = surroundings.log](const std::string& line) { log.Warning(line); },
               .flight = &flight},

@@ -37,7 +37,7 @@ void HangWatch::CheckLater() {
 
 void HangWatch::Check() {
   const std::vector<LiveWorker> workers = sources_.workers();
-  std::map<pid_t, milliseconds> cpu_times = sources_.cpu_times(workers);
+  std::map<pid_t, milliseconds> cpu_times = sources_.readers.cpu_times(workers);
   std::vector<WorkerSample> samples;
   for (const LiveWorker& worker : workers) {
     WorkerSample sample{
@@ -53,7 +53,7 @@ void HangWatch::Check() {
 void HangWatch::WarnOfDeadLink(const std::vector<LiveWorker>& workers) {
   const milliseconds still = state_.still_for();
   if (warned_ || !sources_.on_dead_link || still < timeout_ / 2) return;
-  const std::vector<DeadLink> links = sources_.dead_links(workers);
+  const std::vector<DeadLink> links = sources_.readers.dead_links(workers);
   if (links.empty()) return;
   warned_ = true;
   sources_.on_dead_link("no worker has moved for " + SecondsText(still) + ": " +
@@ -82,7 +82,7 @@ HangReport HangWatch::Report(const std::vector<LiveWorker>& workers,
     report.ended.push_back({worker.rank, worker.local_rank, worker.pid, FlightOf(worker)});
   }
   if (sources_.store_waits) report.waits = sources_.store_waits(workers);
-  report.dead_links = sources_.dead_links(workers);
+  report.dead_links = sources_.readers.dead_links(workers);
   report.culprit = FindCulprit(report.activities, report.waits);
   if (report.culprit.ranks.empty()) {
     for (const WorkerActivity& ended : report.ended) report.culprit.ranks.push_back(ended.rank);

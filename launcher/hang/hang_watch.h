@@ -19,16 +19,19 @@
 
 namespace ddprun::launcher {
 
-using CpuTimesReader =
-    std::function<std::map<pid_t, std::chrono::milliseconds>(std::span<const LiveWorker>)>;
+// The functions that read about processes and connections of this machine.
+struct WorkerReaders {
+  std::function<std::map<pid_t, std::chrono::milliseconds>(std::span<const LiveWorker>)> cpu_times =
+      CpuTimes;
+  std::function<std::vector<DeadLink>(std::span<const LiveWorker>)> dead_links = FindDeadLinks;
+};
 
 // The functions that the watch asks. It calls them from the loop.
 struct HangSources {
   std::function<std::vector<LiveWorker>()> workers;     // living workers, by rank
   std::function<std::vector<LiveWorker>()> ended = {};  // ended with code 0, by rank
   std::function<std::vector<StoreWait>(std::span<const LiveWorker>)> store_waits;
-  CpuTimesReader cpu_times = CpuTimes;
-  std::function<std::vector<DeadLink>(std::span<const LiveWorker>)> dead_links = FindDeadLinks;
+  WorkerReaders readers = {};
   // Called once, when half of the timeout is over and a link is dead. Another node may end the job
   // before this node's workers have hung for the whole timeout, and does not know of the link.
   std::function<void(const std::string& line)> on_dead_link = {};

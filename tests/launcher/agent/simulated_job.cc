@@ -82,10 +82,11 @@ class Job {
                 .open_rendezvous = [this](const AgentPlan&, const Log&) { return Open(); },
                 .agent_table = agent_table,
                 .group_table = group_table,
-                .cpu_times =
-                    [this](std::span<const LiveWorker> workers) {
-                      return processes_.CpuTimes(workers);
-                    }}) {}
+                .readers = {.cpu_times =
+                                [this](std::span<const LiveWorker> workers) {
+                                  return processes_.CpuTimes(workers);
+                                },
+                            .dead_links = [](auto) { return std::vector<DeadLink>(); }}}) {}
 
   SimulatedEnd Run() {
     PlanSignals();

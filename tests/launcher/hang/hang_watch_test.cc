@@ -57,7 +57,7 @@ TEST_F(HangWatchTest, NamesARankThatHasEndedWhenNoLivingOneStandsOut) {
 TEST_F(HangWatchTest, WarnsOnceOfADeadLinkBeforeTheTimeoutIsOver) {
   HangSources sources;
   sources.workers = [&] { return std::vector<LiveWorker>{{4, 0, pid_, 17}}; };
-  sources.dead_links = [](auto) { return std::vector<DeadLink>{{4, "a:1", "b:2", 9, 5}}; };
+  sources.readers.dead_links = [](auto) { return std::vector<DeadLink>{{4, "a:1", "b:2", 9, 5}}; };
   std::vector<std::string> lines;
   sources.on_dead_link = [&](const std::string& line) {
     EXPECT_FALSE(report_.has_value());
