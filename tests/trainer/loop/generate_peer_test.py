@@ -109,18 +109,21 @@ class Generate(unittest.TestCase):
         self.assertEqual(ended > 0, ends)
 
     def test_a_stop_word_ends_the_text_where_the_peer_ends_it(self):
+        torch.manual_seed(6)  # the model draws weights, too
         self.save(llama(), seed=6)
         write_tokenizer(self.folder, template(["<|bos|>"]))
         tokenizer = transformers.AutoTokenizer.from_pretrained(self.folder)
         for prompt in ("Hello", "w0rld"):
-            whole = tokenizer.decode(self.peer(prompt)[1], skip_special_tokens=True)
+            _, tokens, _ = self.peer(prompt, eos_token_id=-1)  # no token ends the text
+            whole = tokenizer.decode(tokens, skip_special_tokens=True)
             word = whole[7:9]  # over two tokens
-            _, tokens, _ = self.peer(prompt, stop_strings=[word, "zzz"], tokenizer=tokenizer)
+            _, tokens, _ = self.peer(prompt, eos_token_id=-1, stop_strings=[word, "zzz"],
+                                     tokenizer=tokenizer)
             text = tokenizer.decode(tokens, skip_special_tokens=True)
             self.assertLess(len(text), len(whole))
             run = subprocess.run(
                 [PROGRAM, "generate", self.folder, "--prompt", prompt, "--temperature=0",
-                 f"--max-new-tokens={LENGTH}", "--stop", "zzz", "--stop", word],
+                 f"--max-new-tokens={LENGTH}", "--ignore-eos", "--stop", "zzz", "--stop", word],
                 capture_output=True, text=True, timeout=60)
             self.assertEqual(run.returncode, 0, run.stderr)
             # The peer's text has the word.
