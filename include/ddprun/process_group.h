@@ -21,7 +21,7 @@ class UniqueFd;
 namespace trainer {
 struct PartsInPlace;
 struct PeerWatch;
-}
+}  // namespace trainer
 
 class HostProcessGroup : public TensorCollectives {
  public:
