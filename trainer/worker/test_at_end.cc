@@ -28,7 +28,7 @@ void TestAtEnd(const Job& job,
     report.epoch = static_cast<double>(step) / static_cast<double>(steps_per_epoch);
     observers.Notify(&Observer::OnTest, report);
   } catch (const EvaluationGivenUp&) {
-    observers.Note("the test (data.test_files) was given up: " + TextOf(stop.reason()) +
+    observers.Note("the test (data.test_files) was given up: " + stop.Text() +
                    "; if the run is resumed, it is made up for");
   }
 }
