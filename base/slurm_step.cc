@@ -75,9 +75,13 @@ bool IsSlurmStep(const Environment& env) {
   return step && *step >= 0 && *step < kFirstSpecialStep;
 }
 
+std::string SlurmStepName(const Environment& env) {
+  return env.GetOr("SLURM_JOB_ID", "0") + "." + env.GetOr("SLURM_STEP_ID", "0");
+}
+
 Result<SlurmStep> ReadSlurmStep(const Environment& env, int max_tasks) {
   SlurmStep step;
-  step.name = env.GetOr("SLURM_JOB_ID", "0") + "." + env.GetOr("SLURM_STEP_ID", "0");
+  step.name = SlurmStepName(env);
   DDPRUN_ASSIGN(const int64_t num_tasks, env.GetInt("SLURM_STEP_NUM_TASKS", 1, 1, max_tasks));
   DDPRUN_ASSIGN(const int64_t task, env.GetInt("SLURM_PROCID", 0, 0, num_tasks - 1));
   step.num_tasks = static_cast<int>(num_tasks);

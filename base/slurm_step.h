@@ -35,6 +35,9 @@ struct SlurmStep {
 // salloc are steps of their own kind and do not count, though they have SLURM_PROCID.
 bool IsSlurmStep(const Environment& env);
 
+// Returns "17.0": job and step.
+std::string SlurmStepName(const Environment& env);
+
 // Reads the variables of a step of at most `max_tasks`. Nodes are told apart by their names and not
 // by SLURM_NODEID, which differs from the place in the list if tasks are distributed arbitrarily.
 // Returns kUsage if a variable is not as srun sets it, or if they contradict each other.

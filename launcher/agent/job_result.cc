@@ -134,9 +134,7 @@ JobEnd DescribeEnd(const AgentPlan& plan, const JobCauses& causes, const JobHist
   if (EndedElsewhere(causes) && !StoppedElsewhere(causes) && !StoppedEverywhere(causes)) {
     end.peer_failure = causes.round_end;
   }
-  if (IsSlurmStep(plan.env)) {
-    end.slurm_step = plan.env.GetOr("SLURM_JOB_ID", "") + "." + plan.env.GetOr("SLURM_STEP_ID", "");
-  }
+  if (IsSlurmStep(plan.env)) end.slurm_step = SlurmStepName(plan.env);
   end.stop_signal = causes.stop_signal;
   end.unkillable = causes.unkillable;
   end.job_id = plan.job_id;

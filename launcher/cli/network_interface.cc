@@ -25,9 +25,9 @@ bool IsInNetwork(const asio::ip::address& address, const std::string& network) {
                      range.canonical();
 }
 
-// Less is better. Other machines do not reach a link-local address without the interface's name.
+// Less is better.
 int RankOf(const OwnAddress& own) {
-  const bool link_local = own.address.is_v6() && own.address.to_v6().is_link_local();
+  const bool link_local = rendezvous::IsLinkLocal(own.address);
   return (own.up ? 0 : 4) + (link_local ? 2 : 0) + (own.address.is_v4() ? 0 : 1);
 }
 

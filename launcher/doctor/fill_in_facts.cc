@@ -18,10 +18,8 @@ void FillInNetwork(const std::vector<std::string>& used, NodeFacts& self) {
     return std::ranges::find(used, each.address.to_string()) != used.end();
   };
   std::erase_if(own, [&](const rendezvous::OwnAddress& each) {
-    const asio::ip::address& address = each.address;
-    const bool link_local = address.is_v6() && address.to_v6().is_link_local();
     if (!self.interface.empty() && is_used(each)) return false;
-    return !each.up || address.is_loopback() || link_local;
+    return !each.up || each.address.is_loopback() || rendezvous::IsLinkLocal(each.address);
   });
   std::stable_partition(own.begin(), own.end(), is_used);
   for (const auto& each : own) self.addresses.push_back(each.address.to_string());

@@ -53,6 +53,11 @@ struct OwnAddress {
 };
 std::vector<OwnAddress> ReadOwnAddresses();
 
+// Returns whether other machines reach the address only with the name of an interface (IPv6).
+inline bool IsLinkLocal(const asio::ip::address& address) {
+  return address.is_v6() && address.to_v6().is_link_local();
+}
+
 // Returns whether one of this machine's interfaces has the address (true for all of 127/8).
 bool IsOwnAddress(const asio::ip::address& address);
 

@@ -32,9 +32,8 @@ address AddressOf(const std::string& interface, const std::string& wished) {
   for (const rendezvous::OwnAddress& own : rendezvous::ReadOwnAddresses()) {
     if (own.interface != interface) continue;
     if (own.address.to_string() == wished) return own.address;
-    const bool is_v4 = own.address.is_v4();
-    if (!is_v4 && own.address.to_v6().is_link_local()) continue;
-    if (first.is_unspecified() || (is_v4 && first.is_v6())) first = own.address;
+    if (rendezvous::IsLinkLocal(own.address)) continue;
+    if (first.is_unspecified() || (own.address.is_v4() && first.is_v6())) first = own.address;
   }
   return first;
 }

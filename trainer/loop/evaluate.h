@@ -4,6 +4,7 @@
 #include <exception>
 #include <functional>
 
+#include <ddprun/mesh.h>
 #include "trainer/job/job.h"
 #include "trainer/models/model.h"
 #include "trainer/report/observer.h"
