@@ -1,20 +1,14 @@
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_fused_adam.h>
-#include <ATen/ops/_fused_adamw.h>
 #include <ATen/ops/_fused_sgd.h>
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include <ddprun/optimizer.h>
 #include "base/check.h"
+#include "trainer/optim/adaptive.h"
 #include "trainer/optim/name_words.h"
-#include "trainer/optim/one_state.h"
 #include "trainer/optim/with_rate.h"
 
 namespace ddprun {
@@ -24,91 +18,6 @@ using namespace trainer;  // NOLINT: the internals of this library
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-
-class AdamOptimizer final : public Optimizer {
- public:
-  AdamOptimizer(const OptimizerOptions& options, std::vector<ParameterGroup> groups)
-      : Optimizer(std::move(groups)), options_(options) {
-    for (const ParameterGroup& group : groups_) states_.emplace_back(group.parameters.size());
-  }
-
- private:
-  struct State {
-    at::Tensor first_moment;
-    at::Tensor second_moment;
-    at::Tensor step;  // float32 scalar on the parameter's device, as the fused kernels need
-  };
-
-  void StepGroup(size_t group,
-                 std::span<const size_t> members,
-                 const DeviceScalar& learning_rate) override {
-    const ParameterGroup& parameters = groups_[group];
-    Tensors values, gradients, first, second, steps;
-    for (const size_t i : members) {
-      const at::Tensor& parameter = parameters.parameters[i];
-      if (!parameter.grad().defined()) continue;
-      State& state = states_[group][i];
-      if (!state.step.defined()) state = NewState(parameter);
-      values.push_back(parameter);
-      gradients.push_back(parameter.grad());
-      first.push_back(state.first_moment);
-      second.push_back(state.second_moment);
-      steps.push_back(state.step);
-    }
-    if (values.empty()) return;
-    at::_foreach_add_(steps, 1);
-    const double beta1 = options_.betas[0];
-    const double beta2 = options_.betas[1];
-    const double decay = parameters.weight_decay;
-    const double eps = options_.eps;
-    WithRate(learning_rate, [&](const auto& rate) {
-      if (options_.kind == OptimizerType::kAdamW) {
-        at::_fused_adamw_(values, gradients, first, second,
-                          /*max_exp_avg_sqs=*/{}, steps, rate, beta1, beta2, decay, eps,
-                          /*amsgrad=*/false,
-                          /*maximize=*/false);
-      } else {
-        at::_fused_adam_(values, gradients, first, second,
-                         /*max_exp_avg_sqs=*/{}, steps, rate, beta1, beta2, decay, eps,
-                         /*amsgrad=*/false,
-                         /*maximize=*/false);
-      }
-    });
-  }
-
-  void NameStateOf(size_t group,
-                   size_t member,
-                   const std::string& prefix,
-                   StateVisitor& visitor) override {
-    State& state = states_[group][member];
-    int64_t steps = state.step.defined() ? std::llround(state.step.item<double>()) : 0;
-    visitor.Number(prefix + "step", steps);
-    if (steps == 0) {
-      state = {};
-      return;
-    }
-    const StatePlacement placement = PlacementOf(group, member);
-    if (!state.step.defined()) {
-      // A whole parameter's state is written completely. A part's state begins with zeros, because
-      // its padding is not written.
-      const at::Tensor& parameter = groups_[group].parameters[member];
-      state = placement.empty() ? State{at::empty_like(parameter), at::empty_like(parameter),
-                                        at::zeros({}, parameter.options().dtype(at::kFloat))}
-                                : NewState(parameter);
-    }
-    state.step.fill_(steps);
-    visitor.Tensor(prefix + "exp_avg", state.first_moment, placement);
-    visitor.Tensor(prefix + "exp_avg_sq", state.second_moment, placement);
-  }
-
-  static State NewState(const at::Tensor& parameter) {
-    return {at::zeros_like(parameter), at::zeros_like(parameter),
-            at::zeros({}, parameter.options().dtype(at::kFloat))};
-  }
-
-  const OptimizerOptions options_;
-  std::vector<std::vector<State>> states_;  // by group, by parameter
-};
 
 class SgdOptimizer final : public Optimizer {
  public:
@@ -236,7 +145,7 @@ std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,
   switch (options.kind) {
     case OptimizerType::kAdamW:
     case OptimizerType::kAdam:
-      return std::make_unique<AdamOptimizer>(options, std::move(groups));
+      return MakeAdam(options, std::move(groups));
     case OptimizerType::kSgd:
       return std::make_unique<SgdOptimizer>(options, std::move(groups));
     case OptimizerType::kAdagrad:

@@ -1,4 +1,4 @@
-// Optimizers that keep one tensor of state for each parameter, by ATen's operations on lists.
+// Optimizers whose state follows the gradients of each parameter.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,11 @@
 #include <ddprun/optimizer.h>
 
 namespace ddprun::trainer {
+
+// torch.optim.Adam or AdamW by `options.kind`, with ATen's fused kernels. The state is "exp_avg"
+// and "exp_avg_sq".
+std::unique_ptr<Optimizer> MakeAdam(const OptimizerOptions& options,
+                                    std::vector<ParameterGroup> groups);
 
 // torch.optim.Adagrad without lr_decay: the state "sum" adds up squared gradients.
 std::unique_ptr<Optimizer> MakeAdagrad(const OptimizerOptions& options,
