@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
@@ -16,11 +17,23 @@ bool IsMessage(c10d::OpType type) {
          type == c10d::OpType::RECVANYSOURCE;
 }
 
-// The Work of a HostProcessGroup, with DistBackendErrors.
+// The Work of a HostProcessGroup, with DistBackendErrors, and with an event in torch.profiler from
+// its construction until its operation is done.
 class TorchWork : public c10d::Work {
  public:
-  TorchWork(int rank, c10d::OpType type, c10::intrusive_ptr<c10d::Work> work)
-      : c10d::Work(rank, type), work_(std::move(work)) {}
+  TorchWork(int rank, c10d::OpType type, const char* title, const std::vector<at::Tensor>& tensors)
+      : c10d::Work(rank, type, title, tensors) {}
+
+  // Call it once, before all others.
+  void SetWork(c10::intrusive_ptr<c10d::Work> work) {
+    work_ = std::move(work);
+    if (!recordFunctionEndCallback_) return;
+    if (work_->isCompleted()) return EndEvent();
+    // Messages have no future: their event ends when somebody waits for them.
+    if (IsMessage(retrieveOpType())) return;
+    const auto self = c10::intrusive_ptr<TorchWork>::unsafe_reclaim_from_nonowning(this);
+    work_->getFuture()->addCallback([self](c10::ivalue::Future&) { self->EndEvent(); });
+  }
 
   bool isCompleted() override { return work_->isCompleted(); }
   bool isSuccess() const override { return work_->isSuccess(); }
@@ -30,11 +43,11 @@ class TorchWork : public c10d::Work {
   // After `timeout` a collective goes on, and a later wait() may return its result. A receive is
   // given up.
   bool wait(std::chrono::milliseconds timeout) override {
-    if (timeout == kNoTimeout || IsMessage(retrieveOpType())) {
-      return Translated([&] { return work_->wait(timeout); });
-    }
-    WaitUntilDone(timeout);
-    return Translated([&] { return work_->wait(kNoTimeout); });
+    const bool on_inner = timeout == kNoTimeout || IsMessage(retrieveOpType());
+    if (!on_inner) WaitUntilDone(timeout);
+    const bool done = Translated([&] { return work_->wait(on_inner ? timeout : kNoTimeout); });
+    EndEvent();
+    return done;
   }
   c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
     const std::lock_guard lock(mutex_);
@@ -64,7 +77,17 @@ class TorchWork : public c10d::Work {
                                           " ms that wait() was given. It goes on.");
   }
 
-  const c10::intrusive_ptr<c10d::Work> work_;
+  // The future's callback and wait() may both come, on different threads.
+  void EndEvent() {
+    std::function<void()> end;
+    {
+      const std::lock_guard lock(mutex_);
+      end = std::exchange(recordFunctionEndCallback_, nullptr);
+    }
+    if (end) end();
+  }
+
+  c10::intrusive_ptr<c10d::Work> work_;
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
@@ -77,8 +100,8 @@ std::string TextFor(const Error& error) {
   std::string hint = error.hint;
   if (error.code == Code::kDeadlineExceeded) {
     hint =
-        "Look at the output of the missing ranks. If they are only slow, give "
-        "init_process_group a longer timeout.";
+        "Look at the output of the missing ranks. If they are only slow, give a longer timeout to "
+        "init_process_group.";
   } else if (error.code == Code::kRankLost) {
     hint = "Look at the output of that rank.";
   }
@@ -96,15 +119,19 @@ TorchBackend::~TorchBackend() {
 }
 
 template <typename Start>
-TorchBackend::Work TorchBackend::Run(c10d::OpType type, const Start& start) {
+TorchBackend::Work TorchBackend::Run(c10d::OpType type,
+                                     const char* title,
+                                     const Tensors& tensors,
+                                     const Start& start) {
   if (IsForked() || group_ == nullptr) {
     C10_THROW_ERROR(DistBackendError,
                     "ddprun: " + c10d::opTypeToString(type) +
                         (IsForked() ? " in a forked child: the group belongs to its parent."
                                     : " after the group was shut down."));
   }
-  return Translated(
-      [&]() -> Work { return c10::make_intrusive<TorchWork>(getRank(), type, start(*group_)); });
+  auto work = c10::make_intrusive<TorchWork>(getRank(), type, title, tensors);
+  Translated([&] { work->SetWork(start(*group_)); });
+  return work;
 }
 
 void TorchBackend::setTimeout(std::chrono::milliseconds timeout) {
@@ -135,84 +162,94 @@ at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
 
 TorchBackend::Work TorchBackend::allreduce(Tensors& tensors,
                                            const c10d::AllreduceOptions& options) {
-  return Run(c10d::OpType::ALLREDUCE,
+  return Run(c10d::OpType::ALLREDUCE, "ddprun:all_reduce", tensors,
              [&](HostProcessGroup& group) { return group.allreduce(tensors, options); });
 }
 
 TorchBackend::Work TorchBackend::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
-  return Run(c10d::OpType::ALLREDUCE_COALESCED,
+  return Run(c10d::OpType::ALLREDUCE_COALESCED, "ddprun:all_reduce", tensors,
              [&](HostProcessGroup& group) { return group.allreduce_coalesced(tensors, options); });
 }
 
 TorchBackend::Work TorchBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  return Run(c10d::OpType::REDUCE,
+  return Run(c10d::OpType::REDUCE, "ddprun:reduce", tensors,
              [&](HostProcessGroup& group) { return group.reduce(tensors, options); });
 }
 
 TorchBackend::Work TorchBackend::broadcast(Tensors& tensors,
                                            const c10d::BroadcastOptions& options) {
-  return Run(c10d::OpType::BROADCAST,
+  return Run(c10d::OpType::BROADCAST, "ddprun:broadcast", tensors,
              [&](HostProcessGroup& group) { return group.broadcast(tensors, options); });
 }
 
 TorchBackend::Work TorchBackend::allgather(Lists& outputs,
                                            Tensors& inputs,
                                            const c10d::AllgatherOptions& options) {
-  return Run(c10d::OpType::ALLGATHER,
+  return Run(c10d::OpType::ALLGATHER, "ddprun:all_gather", inputs,
              [&](HostProcessGroup& group) { return group.allgather(outputs, inputs, options); });
+}
+
+TorchBackend::Work TorchBackend::allgather_coalesced(Lists& outputs,
+                                                     Tensors& inputs,
+                                                     const c10d::AllgatherOptions& options) {
+  return Run(c10d::OpType::ALLGATHER, "ddprun:all_gather", inputs, [&](HostProcessGroup& group) {
+    return group.allgather_coalesced(outputs, inputs, options);
+  });
 }
 
 TorchBackend::Work TorchBackend::_allgather_base(at::Tensor& output,
                                                  at::Tensor& input,
                                                  const c10d::AllgatherOptions& options) {
-  return Run(c10d::OpType::_ALLGATHER_BASE, [&](HostProcessGroup& group) {
-    return group._allgather_base(output, input, options);
-  });
+  return Run(
+      c10d::OpType::_ALLGATHER_BASE, "ddprun:all_gather_into_tensor", {input},
+      [&](HostProcessGroup& group) { return group._allgather_base(output, input, options); });
 }
 
 TorchBackend::Work TorchBackend::allgather_into_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  return Run(c10d::OpType::_ALLGATHER_BASE, [&](HostProcessGroup& group) {
-    return group.allgather_into_tensor_coalesced(outputs, inputs, options);
-  });
+  return Run(c10d::OpType::_ALLGATHER_BASE, "ddprun:all_gather_into_tensor", inputs,
+             [&](HostProcessGroup& group) {
+               return group.allgather_into_tensor_coalesced(outputs, inputs, options);
+             });
 }
 
 TorchBackend::Work TorchBackend::gather(Lists& outputs,
                                         Tensors& inputs,
                                         const c10d::GatherOptions& options) {
-  return Run(c10d::OpType::GATHER,
+  return Run(c10d::OpType::GATHER, "ddprun:gather", inputs,
              [&](HostProcessGroup& group) { return group.gather(outputs, inputs, options); });
 }
 
 TorchBackend::Work TorchBackend::scatter(Tensors& outputs,
                                          Lists& inputs,
                                          const c10d::ScatterOptions& options) {
-  return Run(c10d::OpType::SCATTER,
+  return Run(c10d::OpType::SCATTER, "ddprun:scatter", inputs.empty() ? Tensors() : inputs[0],
              [&](HostProcessGroup& group) { return group.scatter(outputs, inputs, options); });
 }
 
 TorchBackend::Work TorchBackend::reduce_scatter(Tensors& outputs,
                                                 Lists& inputs,
                                                 const c10d::ReduceScatterOptions& options) {
-  return Run(c10d::OpType::REDUCE_SCATTER, [&](HostProcessGroup& group) {
-    return group.reduce_scatter(outputs, inputs, options);
-  });
+  return Run(
+      c10d::OpType::REDUCE_SCATTER, "ddprun:reduce_scatter", inputs.empty() ? Tensors() : inputs[0],
+      [&](HostProcessGroup& group) { return group.reduce_scatter(outputs, inputs, options); });
 }
 
 TorchBackend::Work TorchBackend::_reduce_scatter_base(at::Tensor& output,
                                                       at::Tensor& input,
                                                       const c10d::ReduceScatterOptions& options) {
-  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, [&](HostProcessGroup& group) {
-    return group._reduce_scatter_base(output, input, options);
-  });
+  return Run(
+      c10d::OpType::_REDUCE_SCATTER_BASE, "ddprun:reduce_scatter_tensor", {input},
+      [&](HostProcessGroup& group) { return group._reduce_scatter_base(output, input, options); });
 }
 
 TorchBackend::Work TorchBackend::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, [&](HostProcessGroup& group) {
-    return group.reduce_scatter_tensor_coalesced(outputs, inputs, options);
-  });
+  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, "ddprun:reduce_scatter_tensor", inputs,
+             [&](HostProcessGroup& group) {
+               return group.reduce_scatter_tensor_coalesced(outputs, inputs, options);
+             });
 }
 
 TorchBackend::Work TorchBackend::alltoall_base(at::Tensor& output,
@@ -220,35 +257,36 @@ TorchBackend::Work TorchBackend::alltoall_base(at::Tensor& output,
                                                std::vector<int64_t>& output_splits,
                                                std::vector<int64_t>& input_splits,
                                                const c10d::AllToAllOptions& options) {
-  return Run(c10d::OpType::ALLTOALL_BASE, [&](HostProcessGroup& group) {
-    return group.alltoall_base(output, input, output_splits, input_splits, options);
-  });
+  return Run(c10d::OpType::ALLTOALL_BASE, "ddprun:all_to_all", {input},
+             [&](HostProcessGroup& group) {
+               return group.alltoall_base(output, input, output_splits, input_splits, options);
+             });
 }
 
 TorchBackend::Work TorchBackend::alltoall(Tensors& outputs,
                                           Tensors& inputs,
                                           const c10d::AllToAllOptions& options) {
-  return Run(c10d::OpType::ALLTOALL,
+  return Run(c10d::OpType::ALLTOALL, "ddprun:all_to_all", inputs,
              [&](HostProcessGroup& group) { return group.alltoall(outputs, inputs, options); });
 }
 
 TorchBackend::Work TorchBackend::barrier(const c10d::BarrierOptions& options) {
-  return Run(c10d::OpType::BARRIER,
+  return Run(c10d::OpType::BARRIER, "ddprun:barrier", {},
              [&](HostProcessGroup& group) { return group.barrier(options); });
 }
 
 TorchBackend::Work TorchBackend::send(Tensors& tensors, int destination, int tag) {
-  return Run(c10d::OpType::SEND,
+  return Run(c10d::OpType::SEND, "ddprun:send", tensors,
              [&](HostProcessGroup& group) { return group.send(tensors, destination, tag); });
 }
 
 TorchBackend::Work TorchBackend::recv(Tensors& tensors, int source, int tag) {
-  return Run(c10d::OpType::RECV,
+  return Run(c10d::OpType::RECV, "ddprun:recv", tensors,
              [&](HostProcessGroup& group) { return group.recv(tensors, source, tag); });
 }
 
 TorchBackend::Work TorchBackend::recvAnysource(Tensors& tensors, int tag) {
-  return Run(c10d::OpType::RECVANYSOURCE,
+  return Run(c10d::OpType::RECVANYSOURCE, "ddprun:recvAnySource", tensors,
              [&](HostProcessGroup& group) { return group.recvAnysource(tensors, tag); });
 }
 

@@ -51,6 +51,9 @@ class TorchBackend : public c10d::Backend {
   Work reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   Work broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override;
   Work allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override;
+  Work allgather_coalesced(Lists& outputs,
+                           Tensors& inputs,
+                           const c10d::AllgatherOptions& options) override;
   Work _allgather_base(at::Tensor& output,
                        at::Tensor& input,
                        const c10d::AllgatherOptions& options) override;
@@ -80,9 +83,10 @@ class TorchBackend : public c10d::Backend {
   Work recvAnysource(Tensors& tensors, int tag) override;
 
  private:
-  // Returns the Work of start(group), with errors for Python's users.
+  // Returns the Work of start(group), with errors for Python's users. torch.profiler shows it as
+  // `title` with the shapes of `tensors`.
   template <typename Start>
-  Work Run(c10d::OpType type, const Start& start);
+  Work Run(c10d::OpType type, const char* title, const Tensors& tensors, const Start& start);
   bool IsForked() const { return ::getpid() != owner_; }
 
   const pid_t owner_ = ::getpid();

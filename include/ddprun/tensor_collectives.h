@@ -34,6 +34,10 @@ class TensorCollectives : public c10d::Backend {
   Work allgather(std::vector<Tensors>& outputs,
                  Tensors& inputs,
                  const c10d::AllgatherOptions& options = {}) override;
+  // `outputs` has a list for each rank: its tensors in the order of `inputs`.
+  Work allgather_coalesced(std::vector<Tensors>& outputs,
+                           Tensors& inputs,
+                           const c10d::AllgatherOptions& options) override;
   Work _allgather_base(at::Tensor& output,
                        at::Tensor& input,
                        const c10d::AllgatherOptions& options = {}) override;

@@ -86,7 +86,10 @@ int RankOf(int64_t rank, int size) {
 
 void CheckOnHost(const at::Tensor& tensor) {
   if (tensor.device().is_cpu() && tensor.layout() == at::kStrided) return;
-  RefuseTensor("A collective on host memory was given a tensor on " + tensor.device().str() + ".",
+  const std::string found = tensor.layout() == at::kStrided
+                                ? "on " + tensor.device().str()
+                                : "with the layout " + c10::str(tensor.layout());
+  RefuseTensor("A collective on host memory was given a tensor " + found + ".",
                "It takes dense tensors on the CPU.");
 }
 

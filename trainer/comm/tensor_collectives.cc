@@ -178,16 +178,41 @@ TensorCollectives::Work TensorCollectives::allgather_into_tensor_coalesced(
 TensorCollectives::Work TensorCollectives::allgather(std::vector<Tensors>& outputs,
                                                      Tensors& inputs,
                                                      const c10d::AllgatherOptions& options) {
-  const at::Tensor input = Single(inputs).contiguous();
-  return Run(c10d::OpType::ALLGATHER, options.asyncOp, outputs.empty() ? Tensors{} : outputs[0],
-             [core = core_.get(), input, size = getSize(), timeout = options.timeout,
-              out = OnePerRank(outputs, input, getSize(), "all_gather")]() -> Status {
-               const at::Tensor all = RoomForAll(input, size);
-               DDPRUN_TRY(core->group.AllGather(input.data_ptr(), all.data_ptr(), input.nbytes(),
-                                                core->Deadline(timeout)));
-               Unpack(all, out);
-               return {};
-             });
+  const at::Tensor input = Single(inputs);
+  std::vector<Tensors> by_rank;
+  for (const at::Tensor& output : OnePerRank(outputs, input, getSize(), "all_gather")) {
+    by_rank.push_back({output});
+  }
+  return allgather_coalesced(by_rank, inputs, options);
+}
+
+TensorCollectives::Work TensorCollectives::allgather_coalesced(
+    std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
+  Tensors flat;
+  std::vector<Tensors> rows;  // for each input, its output from every rank
+  Tensors all;
+  for (const Tensors& from_rank : outputs) {
+    CheckPairs(from_rank, inputs, "all_gather");
+    all.insert(all.end(), from_rank.begin(), from_rank.end());
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    CheckOnHost(inputs[i]);
+    std::vector<Tensors> row(1);
+    for (const Tensors& from_rank : outputs) row[0].push_back(from_rank[i]);
+    rows.push_back(OnePerRank(row, inputs[i], getSize(), "all_gather"));
+    flat.push_back(inputs[i].contiguous());
+  }
+  return Run(
+      c10d::OpType::ALLGATHER, options.asyncOp, all,
+      [core = core_.get(), flat, rows, size = getSize(), timeout = options.timeout]() -> Status {
+        for (size_t i = 0; i < flat.size(); ++i) {
+          const at::Tensor room = RoomForAll(flat[i], size);
+          DDPRUN_TRY(core->group.AllGather(flat[i].data_ptr(), room.data_ptr(), flat[i].nbytes(),
+                                           core->Deadline(timeout)));
+          Unpack(room, rows[i]);
+        }
+        return {};
+      });
 }
 
 TensorCollectives::Work TensorCollectives::gather(std::vector<Tensors>& outputs,
