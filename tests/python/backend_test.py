@@ -81,7 +81,8 @@ class Backend(unittest.TestCase):
         self.run_ranks("left")
 
     def test_launchers(self):
-        torchrun = [sys.executable, "-m", "torch.distributed.run"]
+        # Alone, torchrun would take port 29500, which another test may have.
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
         for launcher in ([DDPRUN], torchrun):
             done = subprocess.run(
                 [*launcher, f"--nproc_per_node={RANKS}", WORKER, "again", "groups"],

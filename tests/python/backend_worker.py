@@ -156,6 +156,17 @@ def groups(rank, size, _gloo):
                 dist.destroy_process_group(group)
 
 
+def few_groups(rank, size, _gloo):
+    """Each group of several hosts has connections of its own."""
+    for i in range(12):
+        ranks = [[0, 2], [1, 3], [0, 1], list(range(size))][i % 4]
+        group = dist.new_group(ranks, backend="ddprun")
+        if rank in ranks:
+            tensor = torch.full((1000,), float(rank))
+            dist.all_reduce(tensor, group=group)
+            assert tensor.eq(sum(ranks)).all(), tensor
+
+
 def again(_rank, size, _gloo):
     for _ in range(3):
         dist.destroy_process_group()
@@ -327,6 +338,24 @@ def killed(rank, size, _gloo):
     print(f"noticed after {time.monotonic() - begin:.2f} s", flush=True)
     lost(size - 1, size - 1)
     lost(None, size - 1)
+    os._exit(0)
+
+
+def killed_far(rank, size, _gloo):
+    """Rank 3 ends. The other host hears it of rank 2, or its connection to rank 3 breaks."""
+    dist.barrier()
+    if rank == size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    expect_error(lambda: dist.all_reduce(torch.ones(3)), "LOST", f"ank {size - 1}")
+    os._exit(0)
+
+
+def host_killed(rank, _size, _gloo):
+    dist.barrier()
+    if rank >= 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    expect_error(lambda: dist.all_reduce(torch.ones(3)), "CONNECTION TO A RANK LOST",
+                 f"rank {rank + 2}")
     os._exit(0)
 
 

@@ -55,6 +55,24 @@ Result<StorePtr> ConnectStore(const Environment& environment,
   return StoreOfJob(environment, timeout);
 }
 
+// `generation` is HostProcessGroup::Options::generation.
+Exchange ExchangeOver(rendezvous::TcpStore& store,
+                      const Environment& environment,
+                      int rank,
+                      int generation,
+                      std::chrono::milliseconds timeout) {
+  const std::string prefix = StoreKey(environment, "addresses/" + std::to_string(generation)) + "/";
+  return [&store, rank, prefix, deadline = rendezvous::DeadlineAfter(timeout)](
+             const std::string& subject, const std::vector<int>& ranks,
+             const std::string& own) -> Result<std::vector<std::string>> {
+    const auto key = [&](int of) { return prefix + subject + "/" + std::to_string(of); };
+    DDPRUN_TRY(store.Set(key(rank), own, deadline));
+    std::vector<std::string> keys;
+    for (const int each : ranks) keys.push_back(key(each));
+    return store.MultiGet(keys, deadline);
+  };
+}
+
 }  // namespace
 
 int FirstGeneration(const Environment& environment) {
@@ -92,8 +110,9 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environ
                                     .recorder = std::move(recorder)};
   if (info.local_world_size != info.world_size) {
     const auto spin = SpinTime(info.local_world_size);
-    ConnectedNodes nodes =
-        ValueOrThrow(ConnectNodes(environment, info, generation, *store, spin, timeout));
+    const Exchange exchange = ExchangeOver(*store, environment, info.rank, generation, timeout);
+    ConnectedNodes nodes = ValueOrThrow(
+        ConnectNodes(environment, info, store->LocalAddress(), exchange, spin, timeout));
     options.wire = std::move(nodes.wire);
     options.node_of_rank = std::move(nodes.node_of_rank);
   }

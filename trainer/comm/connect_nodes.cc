@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <set>
+#include <map>
+#include <numeric>
 #include <system_error>
+
+#include <asio/io_context.hpp>
+#include <asio/ip/udp.hpp>
 
 #include "rendezvous/net/address.h"
 #include "trainer/comm/probe_nodes.h"
@@ -71,26 +75,34 @@ std::vector<std::string> NetworkDevices(const Environment& environment,
   return devices;
 }
 
+std::string AddressTowards(const std::string& host) {
+  asio::io_context io;
+  asio::error_code error;
+  // Connecting UDP chooses the route and sends nothing.
+  const auto found = asio::ip::udp::resolver(io).resolve(host, "9", error);
+  for (const auto& entry : found) {
+    asio::ip::udp::socket socket(io);
+    socket.connect(entry.endpoint(), error);
+    if (!error) return socket.local_endpoint().address().to_string();
+  }
+  return "";
+}
+
 Result<ConnectedNodes> ConnectNodes(const Environment& environment,
                                     const RankInfo& info,
-                                    int generation,
-                                    rendezvous::TcpStore& store,
+                                    const std::string& towards_store,
+                                    const Exchange& exchange,
                                     std::chrono::nanoseconds spin,
                                     std::chrono::milliseconds timeout) {
   const std::string master = environment.GetOr("MASTER_ADDR", "127.0.0.1");
   Transport::Options options{.rank = info.rank, .spin = spin};
-  options.devices = NetworkDevices(environment, master, store.LocalAddress());
+  options.devices = NetworkDevices(environment, master, towards_store);
   DDPRUN_ASSIGN(std::shared_ptr<Transport> transport, Transport::Create(options));
 
-  const std::string prefix = StoreKey(environment, "addresses/" + std::to_string(generation)) + "/";
-  const rendezvous::Deadline deadline = rendezvous::DeadlineAfter(timeout);
   const std::string own = std::to_string(info.node_rank) + " " + transport->address();
-  DDPRUN_TRY(store.Set(prefix + std::to_string(info.rank), own, deadline));
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < info.world_size; ++rank) {
-    keys.push_back(prefix + std::to_string(rank));
-  }
-  Result<std::vector<std::string>> told = store.MultiGet(keys, deadline);
+  std::vector<int> ranks(static_cast<size_t>(info.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto told = exchange("addresses", ranks, own);
   if (!told) return Error(told.error()).While("Waiting for the addresses of all ranks");
 
   ConnectedNodes connected;
@@ -106,11 +118,13 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
       std::count(connected.node_of_rank.begin(), connected.node_of_rank.end(), info.node_rank);
   if (members != info.local_world_size) return WrongNode(info, static_cast<int>(members));
   // One rank of each node probes for all: a firewall stands between nodes.
-  const auto first = std::ranges::find(connected.node_of_rank, info.node_rank);
-  if (first - connected.node_of_rank.begin() == info.rank) {
-    const std::set<int> nodes(connected.node_of_rank.begin(), connected.node_of_rank.end());
-    DDPRUN_TRY(ProbeNodes(environment, options.devices, info.node_rank,
-                          {nodes.begin(), nodes.end()}, prefix, store, timeout));
+  std::map<int, int> first_ranks;
+  for (const int rank : ranks) {
+    first_ranks.emplace(connected.node_of_rank[static_cast<size_t>(rank)], rank);
+  }
+  if (first_ranks[info.node_rank] == info.rank) {
+    DDPRUN_TRY(ProbeNodes(environment, options.devices, towards_store, info.node_rank, first_ranks,
+                          exchange, timeout));
   }
   transport->SetPeers(std::move(addresses));
   connected.wire.transport = std::move(transport);

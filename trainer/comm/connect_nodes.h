@@ -10,6 +10,7 @@
 #include "base/env.h"
 #include "base/unique_fd.h"
 #include "rendezvous/store/tcp_store.h"
+#include "trainer/comm/exchange.h"
 #include "trainer/comm/node_link.h"
 #include "trainer/comm/rank_info.h"
 
@@ -20,12 +21,12 @@ struct ConnectedNodes {
   std::vector<int> node_of_rank;
 };
 
-// Exchanges the network addresses of all ranks through `store`. A collective of all ranks.
-// `generation` is HostProcessGroup::Options::generation. It loads UCX: call it after the last fork.
+// Exchanges the network addresses of all ranks. A collective of all ranks. `towards_store`: see
+// NetworkDevices(). It loads UCX: call it after the last fork.
 Result<ConnectedNodes> ConnectNodes(const Environment& environment,
                                     const RankInfo& info,
-                                    int generation,
-                                    rendezvous::TcpStore& store,
+                                    const std::string& towards_store,
+                                    const Exchange& exchange,
                                     std::chrono::nanoseconds spin,
                                     std::chrono::milliseconds timeout);
 
@@ -36,6 +37,10 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
 std::vector<std::string> NetworkDevices(const Environment& environment,
                                         const std::string& master,
                                         const std::string& towards_store);
+
+// Returns this host's address on the way to `host`, which is a name or an address. Returns "" if
+// there is no way.
+std::string AddressTowards(const std::string& host);
 
 // Returns the memory that the ranks of one node share. A collective of the node's ranks.
 // `generation` is HostProcessGroup::Options::generation; several generations may get one file.

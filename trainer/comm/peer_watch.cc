@@ -58,7 +58,7 @@ class Watcher {
   };
 
   static void GiveUp(HostProcessGroupCore& core, int rank) {
-    core.region->control(rank).given_up = true;
+    core.region->control(core.placement.LocalOf(rank)).given_up = true;
   }
 
   // Drops groups that are gone. Returns the descriptors to wait for.
@@ -105,8 +105,9 @@ class Watcher {
 
 void PeerWatch::Watch(const HostProcessGroup& group, const std::vector<pid_t>& pids) {
   for (int rank = 0; rank < group.getSize(); ++rank) {
-    const pid_t pid = pids[static_cast<size_t>(rank)];
-    if (rank != group.getRank()) Watcher::OfProcess().Add(pid, group.core_, rank);
+    const NodePlacement& placement = group.core_->placement;
+    if (rank == group.getRank() || placement.NodeOf(rank) != placement.node()) continue;
+    Watcher::OfProcess().Add(pids[static_cast<size_t>(rank)], group.core_, rank);
   }
 }
 

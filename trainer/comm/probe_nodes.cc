@@ -103,10 +103,10 @@ Status ConnectToAll(std::vector<Probe> probes, milliseconds timeout) {
 
 Status ProbeNodes(const Environment& environment,
                   const std::vector<std::string>& devices,
+                  const std::string& towards_store,
                   int node,
-                  const std::vector<int>& nodes,
-                  const std::string& prefix,
-                  rendezvous::TcpStore& store,
+                  const std::map<int, int>& first_ranks,
+                  const Exchange& exchange,
                   milliseconds timeout) {
   const bool own_way = std::ranges::any_of(
       kOwnWays, [&](const char* name) { return environment.Get(name).has_value(); });
@@ -114,21 +114,20 @@ Status ProbeNodes(const Environment& environment,
       devices, [](const std::string& device) { return device.find(':') != device.npos; });
   UniqueFd listener;
   if (!own_way && !rdma && !devices.empty()) {
-    listener = OpenPort(AddressOf(devices.front(), store.LocalAddress()));
+    listener = OpenPort(AddressOf(devices.front(), towards_store));
   }
   std::string own;  // "10.0.0.1 4711"
   if (listener.valid()) {
     const rendezvous::SocketEnd end = rendezvous::EndOf(listener.get(), ::getsockname);
     own = end.address.to_string() + " " + std::to_string(end.port);
   }
-  const rendezvous::Deadline deadline = rendezvous::DeadlineAfter(timeout);
-  const auto keys = [&](const char* kind) {
-    std::vector<std::string> names;
-    for (const int each : nodes) names.push_back(prefix + kind + std::to_string(each));
-    return names;
-  };
-  DDPRUN_TRY(store.Set(prefix + "port/" + std::to_string(node), own, deadline));
-  DDPRUN_ASSIGN(const std::vector<std::string> told, store.MultiGet(keys("port/"), deadline));
+  std::vector<int> nodes;
+  std::vector<int> ranks;
+  for (const auto& [each, first_rank] : first_ranks) {
+    nodes.push_back(each);
+    ranks.push_back(first_rank);
+  }
+  DDPRUN_ASSIGN(const std::vector<std::string> told, exchange("port", ranks, own));
   std::vector<Probe> others;
   for (size_t i = 0; i < nodes.size(); ++i) {
     if (nodes[i] == node || own.empty() || told[i].empty()) continue;
@@ -140,8 +139,8 @@ Status ProbeNodes(const Environment& environment,
   }
   DDPRUN_TRY(ConnectToAll(std::move(others), std::min(timeout, kMostPatience)));
   // The others' probes need this node's port until they are through.
-  DDPRUN_TRY(store.Set(prefix + "probed/" + std::to_string(node), "1", deadline));
-  return store.Wait(keys("probed/"), deadline);
+  DDPRUN_ASSIGN(const auto probed, exchange("probed", ranks, "1"));
+  return {};
 }
 
 }  // namespace ddprun::trainer

@@ -3,26 +3,28 @@
 #pragma once
 
 #include <chrono>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/env.h"
 #include "base/result.h"
-#include "rendezvous/store/tcp_store.h"
+#include "trainer/comm/exchange.h"
 
 namespace ddprun::trainer {
 
-// Probes all other nodes, and returns when they have probed this one. A collective of one rank of
-// each of the nodes 0 to `nodes` - 1, in which this is `node`; `prefix` begins the keys in the
-// store that they use. `devices` are UCX's names. Does nothing if the data does not go over ports
-// that the kernel chooses: over RDMA, or with the user's own UCX_* variables. Error:
-// kDeadlineExceeded, or kFailed if a node refuses; it names node, address and port.
+// Probes all other nodes, and returns when they have probed this one. A collective of the first
+// rank of each node: `first_ranks` gives it by the node's number, and this is `node`. `devices` are
+// UCX's names; `towards_store` is an address of this node that the others may reach. Does nothing
+// if the data does not go over ports that the kernel chooses: over RDMA, or with the user's own
+// UCX_* variables. Error: kDeadlineExceeded, or kFailed if a node refuses; it names node, address
+// and port.
 Status ProbeNodes(const Environment& environment,
                   const std::vector<std::string>& devices,
+                  const std::string& towards_store,
                   int node,
-                  const std::vector<int>& nodes,
-                  const std::string& prefix,
-                  rendezvous::TcpStore& store,
+                  const std::map<int, int>& first_ranks,
+                  const Exchange& exchange,
                   std::chrono::milliseconds timeout);
 
 }  // namespace ddprun::trainer

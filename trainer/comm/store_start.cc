@@ -3,12 +3,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <sstream>
 
 #include "base/failure.h"
 #include "base/sealed_memory.h"
 #include "base/text.h"
+#include "trainer/comm/connect_nodes.h"
 #include "trainer/comm/host_process_group_core.h"
 #include "trainer/comm/peer_watch.h"
 
@@ -44,41 +47,71 @@ Error NotTogether(const StoreStart& start, const std::string& what, const std::s
                .page = "ranks-did-not-come"};
 }
 
-std::string KeyOf(const StoreStart& start, const std::string& meeting, int rank) {
-  return "ddprun/" + std::to_string(start.attempt) + "/" + meeting + "/" + std::to_string(rank);
-}
-
-// Sets this rank's value of `meeting`, and returns the values of all ranks.
-std::vector<std::string> Exchange(c10d::Store& store,
-                                  const StoreStart& start,
-                                  const std::string& meeting,
-                                  const std::string& own) {
-  store.set(KeyOf(start, meeting, start.rank), own);
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < start.size; ++rank) {
-    keys.push_back(KeyOf(start, meeting, rank));
+// How the ranks of the group tell each other texts through a store of c10d. Functions throw
+// Failure.
+class StoreExchange {
+ public:
+  StoreExchange(c10d::Store& store, const StoreStart& start) : store_(store), start_(start) {
+    for (int rank = 0; rank < start.size; ++rank) all_.push_back(rank);
   }
-  try {
-    store.wait(keys, start.timeout);
-  } catch (const std::exception&) {
-    std::vector<int> missing;
-    for (size_t rank = 0; rank < keys.size(); ++rank) {
-      if (!store.check({keys[rank]})) missing.push_back(start.names[rank]);
+
+  // Sets this rank's value of `subject`, and returns the values of `ranks`.
+  std::vector<std::string> Among(const std::vector<int>& ranks,
+                                 const std::string& subject,
+                                 const std::string& own) const {
+    store_.set(KeyOf(subject, start_.rank), own);
+    std::vector<std::string> keys;
+    for (const int rank : ranks) keys.push_back(KeyOf(subject, rank));
+    try {
+      store_.wait(keys, start_.timeout);
+    } catch (const std::exception&) {
+      std::vector<int> missing;
+      for (size_t i = 0; i < keys.size(); ++i) {
+        if (!store_.check({keys[i]}))
+          missing.push_back(start_.names[static_cast<size_t>(ranks[i])]);
+      }
+      throw Failure(NotTogether(
+          start_,
+          "These ranks did not come to the start of the group: " + FormatList(missing, ", "),
+          "Look at the output of the missing ranks. All ranks must make the same groups in the "
+          "same "
+          "order."));
     }
-    throw Failure(NotTogether(
-        start, "These ranks did not come to the start of the group: " + FormatList(missing, ", "),
-        "Look at the output of the missing ranks. All ranks must make the same groups in the same "
-        "order."));
+    std::vector<std::string> values;
+    for (const std::string& key : keys) values.push_back(store_.get_to_str(key));
+    return values;
   }
-  std::vector<std::string> values;
-  for (const std::string& key : keys) values.push_back(store.get_to_str(key));
-  return values;
-}
+  std::vector<std::string> AmongAll(const std::string& subject, const std::string& own) const {
+    return Among(all_, subject, own);
+  }
+  // As a function for ConnectNodes(). This object must outlive it.
+  Exchange AsFunction() const {
+    return [this](const std::string& subject, const std::vector<int>& ranks,
+                  const std::string& own) -> Result<std::vector<std::string>> {
+      try {
+        return Among(ranks, subject, own);
+      } catch (const Failure& failure) {
+        return failure.error();
+      }
+    };
+  }
+  // Call it when all ranks have read the values of `subject`.
+  void Forget(const std::string& subject) const { store_.deleteKey(KeyOf(subject, start_.rank)); }
 
-std::vector<Place> ExchangePlaces(c10d::Store& store, const StoreStart& start, int fd) {
+ private:
+  std::string KeyOf(const std::string& subject, int rank) const {
+    return "ddprun/" + std::to_string(start_.attempt) + "/" + subject + "/" + std::to_string(rank);
+  }
+
+  c10d::Store& store_;
+  const StoreStart& start_;
+  std::vector<int> all_;
+};
+
+std::vector<Place> ExchangePlaces(const StoreExchange& exchange, int fd) {
   const std::string own = HostText() + " " + std::to_string(::getpid()) + " " + std::to_string(fd);
   std::vector<Place> places;
-  for (const std::string& value : Exchange(store, start, "places", own)) {
+  for (const std::string& value : exchange.AmongAll("places", own)) {
     Place place;
     std::istringstream(value) >> place.host >> place.pid >> place.fd;
     places.push_back(std::move(place));
@@ -86,41 +119,69 @@ std::vector<Place> ExchangePlaces(c10d::Store& store, const StoreStart& start, i
   return places;
 }
 
-UniqueFd OpenMemory(const StoreStart& start, const std::vector<Place>& places, UniqueFd own) {
-  for (size_t rank = 0; rank < places.size(); ++rank) {
-    if (places[rank].host == places[0].host) continue;
-    throw Failure(NotTogether(start,
-                              "Rank " + std::to_string(start.names[rank]) +
-                                  " is on another host, in another container or of another user "
-                                  "than rank " +
-                                  std::to_string(start.names[0]) + ".",
-                              "This backend works on one host. Use gloo for several."));
+// Numbers the hosts in the order of their first ranks. Returns the number of each rank's host.
+std::vector<int> NumberHosts(const std::vector<Place>& places) {
+  std::map<std::string, int> numbers;
+  std::vector<int> hosts;
+  for (const Place& place : places) {
+    hosts.push_back(numbers.emplace(place.host, static_cast<int>(numbers.size())).first->second);
   }
-  if (start.rank == 0) return own;
-  return ValueOrThrow(OpenSealedMemory(
-      "/proc/" + std::to_string(places[0].pid) + "/fd/" + std::to_string(places[0].fd),
-      kNodeMemorySeals));
+  return hosts;
+}
+
+// Opens the memory of this host's ranks, which is that of the first of them. `own` is this rank's.
+UniqueFd OpenMemory(const std::vector<Place>& places, int rank, UniqueFd own) {
+  const std::string& host = places[static_cast<size_t>(rank)].host;
+  const auto first = std::ranges::find(places, host, &Place::host);
+  if (first == places.begin() + rank) return own;
+  return ValueOrThrow(
+      OpenSealedMemory("/proc/" + std::to_string(first->pid) + "/fd/" + std::to_string(first->fd),
+                       kNodeMemorySeals));
+}
+
+// Connects the hosts. `hosts`: the number of each rank's host. Does nothing if there is one.
+void Connect(HostProcessGroup::Options& options,
+             const std::vector<int>& hosts,
+             const StoreExchange& exchange) {
+  const int own = hosts[static_cast<size_t>(options.rank)];
+  const auto here = static_cast<int>(std::ranges::count(hosts, own));
+  if (here == options.size) return;
+  const Environment environment = Environment::OfProcess();
+  const std::string master = environment.GetOr("MASTER_ADDR", "");
+  ConnectedNodes nodes =
+      ValueOrThrow(ConnectNodes(environment,
+                                {.rank = options.rank,
+                                 .world_size = options.size,
+                                 .local_world_size = here,
+                                 .node_rank = own},
+                                master.empty() ? "" : AddressTowards(master), exchange.AsFunction(),
+                                SpinTime(here), options.timeout));
+  options.wire = std::move(nodes.wire);
+  options.node_of_rank = std::move(nodes.node_of_rank);
 }
 
 }  // namespace
 
 c10::intrusive_ptr<HostProcessGroup> StartFromStore(c10d::Store& store, const StoreStart& start) {
+  const StoreExchange exchange(store, start);
   UniqueFd own = ValueOrThrow(SharedRegion::CreateFile());
-  const std::vector<Place> places = ExchangePlaces(store, start, own.get());
+  const std::vector<Place> places = ExchangePlaces(exchange, own.get());
   c10::intrusive_ptr<HostProcessGroup> group;
   std::string failure;
   UniqueFd memory;  // open until all ranks have opened it
   try {
-    memory = OpenMemory(start, places, std::move(own));
-    group = HostProcessGroup::Create(memory, {.rank = start.rank,
-                                              .size = start.size,
-                                              .timeout = start.timeout,
-                                              .names = start.names,
-                                              .heap_bytes = kHeapBytesOfGroup});
+    memory = OpenMemory(places, start.rank, std::move(own));
+    HostProcessGroup::Options options{.rank = start.rank,
+                                      .size = start.size,
+                                      .timeout = start.timeout,
+                                      .names = start.names,
+                                      .heap_bytes = kHeapBytesOfGroup};
+    Connect(options, NumberHosts(places), exchange);
+    group = HostProcessGroup::Create(memory, options);
   } catch (const Failure& error) {
     failure = error.error().what + "\n" + error.error().hint;
   }
-  const std::vector<std::string> results = Exchange(store, start, "joined", failure + ".");
+  const std::vector<std::string> results = exchange.AmongAll("joined", failure + ".");
   for (size_t rank = 0; rank < results.size(); ++rank) {
     if (results[rank] == ".") continue;
     throw Failure(NotTogether(
@@ -128,7 +189,7 @@ c10::intrusive_ptr<HostProcessGroup> StartFromStore(c10d::Store& store, const St
         "Rank " + std::to_string(start.names[rank]) + " could not join the group: " + results[rank],
         ""));
   }
-  store.deleteKey(KeyOf(start, "places", start.rank));  // all ranks have read it
+  exchange.Forget("places");
   std::vector<pid_t> pids;
   for (const Place& place : places) pids.push_back(place.pid);
   PeerWatch::Watch(*group, pids);

@@ -1,0 +1,47 @@
+"""The backend "ddprun" of torch.distributed between two hosts, with PyTorch's own store."""
+
+import os
+import pathlib
+import sys
+
+import hosts_test_case
+
+WORKER = pathlib.Path(__file__).parents[1] / "python/backend_worker.py"
+
+
+class Backend(hosts_test_case.HostsTest):
+    """Two ranks on each of two hosts do cases of backend_worker.py."""
+
+    def start_ranks(self, *cases):
+        return [
+            self.start_on(self.hosts[rank // 2], WORKER, *cases, program=sys.executable,
+                          env={"PYTHONPATH": os.environ["DDPRUN_TORCH_PACKAGE"],
+                               "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0",
+                               "MASTER_ADDR": "host0", "MASTER_PORT": "29500",
+                               "RANK": str(rank), "WORLD_SIZE": "4"})
+            for rank in range(4)
+        ]
+
+    def test_collectives_training_and_mistakes(self):
+        # Together, because a start of four processes with torch takes longer than most cases.
+        self.finish_all(self.start_ranks(
+            "reductions", "floats", "copies", "nested", "again", "few_groups", "ddp", "fsdp",
+            "mismatch", "missing", "missing_at_start"))
+
+    def test_a_killed_rank_is_named_on_both_hosts(self):
+        ranks = self.start_ranks("killed_far")
+        for rank in ranks:
+            self.finish(rank)
+        for rank in ranks[:3]:
+            self.assertEqual(rank.returncode, 0, rank.err)
+
+    def test_the_end_of_a_host_is_noticed(self):
+        ranks = self.start_ranks("host_killed")
+        for rank in ranks:
+            self.finish(rank)
+        for rank in ranks[:2]:
+            self.assertEqual(rank.returncode, 0, rank.err)
+
+
+if __name__ == "__main__":
+    hosts_test_case.main()
