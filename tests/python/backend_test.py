@@ -91,6 +91,16 @@ class Backend(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr[-3000:])
             self.assertEqual(done.stdout.count("did groups"), RANKS)
 
+    def test_the_launcher_names_a_rank_that_does_not_come(self):
+        done = subprocess.run(
+            [DDPRUN, f"--nproc_per_node={RANKS}", "--hang_timeout=10", WORKER, "hang"],
+            env={**ENVIRONMENT, "PYTHONPATH": FOLDER, "PYTHON_EXEC": sys.executable},
+            capture_output=True, text=True, timeout=300, check=False)
+        self.assertEqual(done.returncode, 124, done.stderr[-3000:])
+        report = done.stderr[done.stderr.index("-- WORKERS HANG"):]
+        self.assertIn("The others wait for: rank 1 has not come to all_reduce 1", report)
+        self.assertRegex(report, r"rank 0 .* waits in all_reduce 1 \(4.0 KB of float32\)")
+
     def test_another_torch_is_refused(self):
         script = "import torch; torch.__version__ = '2.3.1'; import ddprun.torch"
         done = subprocess.run([sys.executable, "-c", script], env={**ENVIRONMENT,

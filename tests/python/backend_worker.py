@@ -359,6 +359,16 @@ def host_killed(rank, _size, _gloo):
     os._exit(0)
 
 
+def hang(rank, _size, _gloo):
+    """Rank 1 does not come."""
+    if rank == 1:
+        time.sleep(3600)
+    group = dist.new_group([0, 2], backend="ddprun")
+    if group != dist.GroupMember.NON_GROUP_MEMBER:
+        dist.all_reduce(torch.ones(3), group=group)
+    dist.all_reduce(torch.ones(1000))
+
+
 def left(rank, size, _gloo):
     """A rank that left in order does not end a receive from any of the others."""
     if rank == 1:

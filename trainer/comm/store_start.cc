@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <map>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include "base/failure.h"
 #include "base/sealed_memory.h"
 #include "base/text.h"
+#include "trainer/comm/bootstrap.h"
 #include "trainer/comm/connect_nodes.h"
 #include "trainer/comm/host_process_group_core.h"
 #include "trainer/comm/peer_watch.h"
@@ -27,6 +29,27 @@ struct Place {
   std::string host;
   pid_t pid = 0;
   int fd = -1;
+  int next_group = 0;  // the least group number that the process has not used yet
+};
+
+// What the groups of this process share.
+struct ProcessState {
+  std::atomic<int> next_group = 1;
+  const pid_t owner = ::getpid();
+  const std::shared_ptr<FlightRecorder> recorder;  // nullptr: the launcher has none
+
+  static ProcessState& Get() {
+    static ProcessState state;
+    return state;
+  }
+
+ private:
+  ProcessState() : recorder(Attach()) {}
+  static std::shared_ptr<FlightRecorder> Attach() {
+    const Environment environment = Environment::OfProcess();
+    const Result<RankInfo> info = ReadRankInfo(environment);
+    return info ? AttachFlightRecorder(environment, *info) : nullptr;
+  }
 };
 
 // Returns a text that is equal for processes which may open each other's descriptors in /proc.
@@ -109,11 +132,12 @@ class StoreExchange {
 };
 
 std::vector<Place> ExchangePlaces(const StoreExchange& exchange, int fd) {
-  const std::string own = HostText() + " " + std::to_string(::getpid()) + " " + std::to_string(fd);
+  const std::string own = HostText() + " " + std::to_string(::getpid()) + " " + std::to_string(fd) +
+                          " " + std::to_string(ProcessState::Get().next_group);
   std::vector<Place> places;
   for (const std::string& value : exchange.AmongAll("places", own)) {
     Place place;
-    std::istringstream(value) >> place.host >> place.pid >> place.fd;
+    std::istringstream(value) >> place.host >> place.pid >> place.fd >> place.next_group;
     places.push_back(std::move(place));
   }
   return places;
@@ -137,6 +161,22 @@ UniqueFd OpenMemory(const std::vector<Place>& places, int rank, UniqueFd own) {
   return ValueOrThrow(
       OpenSealedMemory("/proc/" + std::to_string(first->pid) + "/fd/" + std::to_string(first->fd),
                        kNodeMemorySeals));
+}
+
+// Lets the launcher's flight recorder show the group's operations. Gives the group a number that is
+// new to each of its ranks; the first group of the whole job is number 0.
+void Record(HostProcessGroup::Options& options, const std::vector<Place>& places) {
+  ProcessState& process = ProcessState::Get();
+  // A child of fork() would write to its parent's page.
+  if (process.recorder == nullptr || process.owner != ::getpid()) return;
+  const Result<RankInfo> info = ReadRankInfo(Environment::OfProcess());
+  const bool whole = info && info->world_size == options.size && info->rank == options.rank;
+  int number = std::ranges::max(places, {}, &Place::next_group).next_group;
+  process.next_group = number + 1;
+  if (whole && number == 1) number = 0;
+  if (number >= kMaxGroups) return;
+  options.wire.group = static_cast<uint16_t>(number);
+  options.recorder = process.recorder;
 }
 
 // Connects the hosts. `hosts`: the number of each rank's host. Does nothing if there is one.
@@ -177,6 +217,7 @@ c10::intrusive_ptr<HostProcessGroup> StartFromStore(c10d::Store& store, const St
                                       .names = start.names,
                                       .heap_bytes = kHeapBytesOfGroup};
     Connect(options, NumberHosts(places), exchange);
+    Record(options, places);
     group = HostProcessGroup::Create(memory, options);
   } catch (const Failure& error) {
     failure = error.error().what + "\n" + error.error().hint;
