@@ -4,7 +4,7 @@
 #include <array>
 #include <memory>
 #include <string>
-#include <utility>
+#include <tuple>
 
 #include "tests/trainer/device/train_on.h"
 
@@ -85,20 +85,20 @@ class DeviceStages : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(DeviceStages, GiveTheBitsOfTheCpu) {
-  for (const auto& [stages, ranks] : {std::pair(2, 2), {4, 4}, {2, 4}}) {
-    for (const auto schedule : {PipelineSchedule::k1F1B, PipelineSchedule::kGpipe}) {
-      SCOPED_TRACE(std::to_string(stages) + " stages of " + std::to_string(ranks) + " ranks");
-      Job job = JobOn(stages, 4);
-      job.config.strategy.pipeline_schedule = schedule;
-      job.validation = std::make_unique<SmallData>(GetParam(), 10);
-      job.config.training.per_device_eval_batch_size = 2;
-      const Trained expected = TrainInDeviceForms(ranks, job);
-      const Trained found = TrainOn(kDeviceType, ranks, job, Group::kDevice);
-      ExpectSameBits(found, expected);
-      ASSERT_EQ(found.evaluations.size(), 1U);
-      EXPECT_EQ(found.evaluations[0].loss, expected.evaluations[0].loss);
-      for (const StepReport& step : found.reported) EXPECT_LT(step.pipeline_bubble, 0);
-    }
+  for (const auto& [stages, ranks, schedule] : {std::tuple(2, 2, PipelineSchedule::k1F1B),
+                                                {4, 4, PipelineSchedule::k1F1B},
+                                                {2, 4, PipelineSchedule::kGpipe}}) {
+    SCOPED_TRACE(std::to_string(stages) + " stages of " + std::to_string(ranks) + " ranks");
+    Job job = JobOn(stages, 4);
+    job.config.strategy.pipeline_schedule = schedule;
+    job.validation = std::make_unique<SmallData>(GetParam(), 10);
+    job.config.training.per_device_eval_batch_size = 2;
+    const Trained expected = TrainInDeviceForms(ranks, job);
+    const Trained found = TrainOn(kDeviceType, ranks, job, Group::kDevice);
+    ExpectSameBits(found, expected);
+    ASSERT_EQ(found.evaluations.size(), 1U);
+    EXPECT_EQ(found.evaluations[0].loss, expected.evaluations[0].loss);
+    for (const StepReport& step : found.reported) EXPECT_LT(step.pipeline_bubble, 0);
   }
 }
 
@@ -109,11 +109,12 @@ TEST_P(DeviceStages, WaitForNoDeviceInAStep) {
   auto data = std::make_unique<SmallData>(GetParam(), 256);
   std::array<std::unique_ptr<ForbidHostSync>, 2> forbidden;
   data->watched = 2;
-  // Steps 1 and 7 are logged. Before, a sample is looked at twice.
+  // Steps 1 and 7 are logged, the first when the next one's batches have come. Before, a sample is
+  // looked at twice.
   data->before_batch = [&](int64_t batch) {
     auto& own = forbidden.at(static_cast<size_t>(simulated::CurrentDevice()));
     own.reset();
-    if (batch > 8 && batch < 20) own = std::make_unique<ForbidHostSync>();
+    if (batch > 10 && batch < 22) own = std::make_unique<ForbidHostSync>();
   };
   job.train = std::move(data);
   EXPECT_EQ(TrainOn(kDeviceType, 2, job, Group::kDevice).losses.size(), 7U);

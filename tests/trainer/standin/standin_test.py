@@ -187,10 +187,11 @@ class OnTheStandIn(training.TrainingTest):
         job, ranks = self.running(**sections)
         os.kill(ranks[rank], signal.SIGSTOP)
         self.finish(job)
-        print(job.err)
         self.assertNotEqual(job.returncode, 0)
-        # It is missed in a collective over the host: at once, or after NCCL's watchdog.
-        self.assertRegex(job.err, rf"did not come to .* in time: {rank}\.")
+        # It is missed in a collective over the host: at once, or after NCCL's watchdog. Or the next
+        # stage misses the shape of its message.
+        self.assertRegex(job.err, rf"did not come to .* in time: {rank}\.|"
+                                  rf"The message from rank {rank} .*did not come")
         self.assert_nothing_left()
 
     def test_names_a_rank_that_was_killed(self):
@@ -209,16 +210,15 @@ class OnTheStandIn(training.TrainingTest):
         self.names_a_rank_that_hangs(rank=1, strategy={"type": "pipeline"})
 
     def test_ends_a_hang_in_a_graph(self):
-        """NCCL's watchdog does not see collectives of graphs, and no collective over the host misses
-        a rank."""
+        """NCCL's watchdog does not see collectives of graphs, and both hosts still meet."""
         config = training.gpt_config(
             run={"device": "cuda", "max_steps": 100000000}, training={"cuda_graph": True},
             comm={"train_timeout_seconds": DEADLINE_OF_RANKS_S})
         job = self.run_ddprun("--nproc_per_node=2", "--hang_timeout=8", self.write_config(config),
                               env={"STANDIN_NETWORK_BREAKS_AT": "100"})
-        print(job.err)
         self.assertNotEqual(job.returncode, 0)
         self.assertIn("--hang_timeout", job.err)
+        self.assertNotIn("Watchdog caught", job.err)
         with open(self.path("launches")) as launches:
             self.assertIn("graph of", launches.read())
 
