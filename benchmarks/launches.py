@@ -5,7 +5,8 @@ one kernel each. PyTorch's side (eager, torch.optim.AdamW with and without fused
 packages of scripts/setup.sh --peers.
 
   benchmarks/launches.py [--bin FOLDER] [--model gpt|bert] [--layers N] [--hidden N]
-                         [--precision bf16|fp32] [--top N] [--no-peer]
+                         [--precision bf16|fp32] [--batch N] [--tensor-ranks N] [--top N]
+                         [--no-peer]
 """
 
 import argparse
@@ -31,6 +32,9 @@ def options():
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--hidden", type=int, default=768)
     parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--batch", type=int, default=2)
+    parser.add_argument("--tensor-ranks", type=int, default=1,
+                        help="more than one: ranks that split each layer, ddprun's side only")
     parser.add_argument("--top", type=int, default=30)
     parser.add_argument("--no-peer", action="store_true", help="ddprun's side only")
     return parser.parse_args()
@@ -60,18 +64,20 @@ def own_command(args, folder, steps):
         "run": {"max_steps": steps, "device": "cuda", "output_dir": f"{folder}/{steps}"},
         "model": model,
         "data": data,
-        "training": {"per_device_train_batch_size": 2, "precision": args.precision},
+        "training": {"per_device_train_batch_size": args.batch, "precision": args.precision},
         "checkpoint": {"save_at_end": False},
         "report": {"logging_steps": 100},
     }
+    if args.tensor_ranks > 1:
+        config["strategy"] = {"type": "tensor_parallel"}
     path = pathlib.Path(folder, f"{steps}.json")
     path.write_text(json.dumps(config))
-    return [f"{args.bin}/ddprun", "--nproc_per_node=1", str(path)]
+    return [f"{args.bin}/ddprun", f"--nproc_per_node={args.tensor_ranks}", str(path)]
 
 
 def peer_command(args, steps, *fused):
     sizes = {"model": args.model, "precision": args.precision, "steps": steps,
-             "layers": args.layers, "hidden": args.hidden, "length": LENGTH,
+             "layers": args.layers, "hidden": args.hidden, "batch": args.batch, "length": LENGTH,
              "vocabulary": VOCABULARY[args.model],
              "library": os.path.join(libraries_of(args), "libstandin_cuda.so")}
     return [os.path.join(ROOT, ".deps/venv/bin/python"),
@@ -90,8 +96,8 @@ def launches(args, command, folder):
     first = [f"{libraries}/lib{name}" for name in (
         "cudart.so.13", "cuda.so.1", "cublasLt.so.13", "cublas.so.13", "cudnn.so.9", "nccl.so.2")]
     subprocess.run(command, check=True, cwd=folder, stdout=subprocess.DEVNULL,
-                   env={**os.environ, "STANDIN_LAUNCHES": str(log), "FAKE_GPUS": "1",
-                        "LD_LIBRARY_PATH": libraries,
+                   env={**os.environ, "STANDIN_LAUNCHES": str(log),
+                        "FAKE_GPUS": str(args.tensor_ranks), "LD_LIBRARY_PATH": libraries,
                         "LD_PRELOAD": ":".join(first[:1] if "ddprun" in command[0] else first),
                         "DDPRUN_CUDA_MODULE": f"{libraries}/libstandin_cuda.so"})
     with log.open(encoding="utf-8") as file:
@@ -119,7 +125,7 @@ def short(name):
 def main():
     args = options()
     sides = {"ddprun": lambda folder, steps: own_command(args, folder, steps)}
-    if not args.no_peer:
+    if not args.no_peer and args.tensor_ranks == 1:
         sides["PyTorch"] = lambda _, steps: peer_command(args, steps)
         sides["fused"] = lambda _, steps: peer_command(args, steps, "--fused")
     found = {side: step_of(args, command_of) for side, command_of in sides.items()}

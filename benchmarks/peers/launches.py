@@ -15,7 +15,7 @@ def main():
     parser.add_argument("--model", choices=["gpt", "bert"])
     parser.add_argument("--precision", choices=["bf16", "fp32"])
     parser.add_argument("--fused", action="store_true", help="AdamW with fused=True")
-    for name in ("steps", "layers", "hidden", "vocabulary", "length"):
+    for name in ("steps", "layers", "hidden", "batch", "vocabulary", "length"):
         parser.add_argument(f"--{name}", type=int)
     options = parser.parse_args()
     torch.ops.load_library(options.library)
@@ -28,14 +28,14 @@ def main():
     autocast = (torch.autocast("cuda", torch.bfloat16) if options.precision == "bf16"
                 else contextlib.nullcontext())
     for _ in range(options.steps):
-        inputs = torch.randint(options.vocabulary, (2, options.length)).cuda()
+        inputs = torch.randint(options.vocabulary, (options.batch, options.length)).cuda()
         optimizer.zero_grad()
         with autocast:
             if options.model == "bert":
                 mask = torch.ones_like(inputs)
                 mask[1, options.length // 2:] = 0
                 logits = model(input_ids=inputs, attention_mask=mask).logits
-                loss = F.cross_entropy(logits, torch.tensor([0, 1]).cuda())
+                loss = F.cross_entropy(logits, torch.arange(options.batch).cuda() % 2)
             else:
                 logits = model(inputs).logits
                 loss = F.cross_entropy(logits.flatten(0, 1), inputs.flatten())

@@ -32,8 +32,8 @@ struct Mesh {
   template <typename Group>
   Mesh(const c10::intrusive_ptr<Group>& group) {
     if (group == nullptr) return;
-    data = {.rank = group->getRank(), .size = group->getSize(), .group = group, .host = group};
-    shard = data;
+    shard = data =
+        Axis{.rank = group->getRank(), .size = group->getSize(), .group = group, .host = group};
     world = {.rank = data.rank, .size = data.size};
     control = group;
   }
@@ -61,6 +61,7 @@ struct Mesh {
   Axis replica;   // same shard
   Axis tensor;    // parts of the same layers, same samples
   Axis pipeline;  // consecutive layers, same samples
+  Axis later, earlier;  // the pipeline axis, with groups for messages to later and earlier stages
   // The group of all processes for host tensors: counts, comparisons, announcements. It is
   // separate, because the data axis' group may not support host tensors.
   c10::intrusive_ptr<c10d::Backend> control = {};

@@ -181,8 +181,7 @@ Result Compute(const at::Tensor& hidden,
     result.of_weight = at::zeros(weight.sizes(), weight.options());
   }
   const int64_t row_bytes = classes * static_cast<int64_t>(rows.element_size());
-  const int64_t bytes = IsForHostKernels(targets) ? kPieceBytes : kDevicePieceBytes;
-  const int64_t piece = std::clamp<int64_t>(bytes / row_bytes, 1, rows.size(0));
+  const int64_t piece = std::clamp<int64_t>(ScorePieceBytes(rows) / row_bytes, 1, rows.size(0));
   const at::Tensor buffer = MatrixFor(rows, piece, classes);
   for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
     const int64_t length = std::min(piece, rows.size(0) - begin);
@@ -242,6 +241,10 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
 };
 
 }  // namespace
+
+int64_t ScorePieceBytes(const at::Tensor& hidden) {
+  return IsForHostKernels(hidden) ? kPieceBytes : kDevicePieceBytes;
+}
 
 at::Tensor LinearCrossEntropy(const at::Tensor& hidden,
                               const at::Tensor& weight,

@@ -63,6 +63,9 @@ at::Tensor GeluTanh(const at::Tensor& x);
 // The loss of a language model's last layer without all scores at once: for a vocabulary of 50257
 // the scores and their gradient are the largest tensors of a step.
 
+// Returns how many bytes of scores, in the type of products, are computed at once.
+int64_t ScorePieceBytes(const at::Tensor& hidden);
+
 // Returns the mean cross-entropy of the scores hidden weight^T over targets other than -100; 0 if
 // there are none. hidden [N, C], weight [V, C], targets int64 [N]. `smoothing` in [0, 1) is
 // label_smoothing of at::cross_entropy_loss.

@@ -162,7 +162,7 @@ Votes StepReports::Report(const Observers* observers, const Votes& own, bool wai
       report.max_memory_allocated = peak.allocated;
       report.max_memory_reserved = peak.reserved;
     }
-    if (ResolveDims(job_.config, 0)->in_stages && mesh_.control != nullptr) {
+    if (ResolveDims(job_.config, 0)->in_stages && mesh_.control != nullptr && waited >= 0) {
       report.pipeline_bubble = waited / mesh_.control->getSize() / report.step_seconds;
     }
     last_ = report;

@@ -31,7 +31,7 @@ struct StepResult {
   StepReport report = {};            // what the process alone knows; times are the host's
   std::vector<StepSums> sums = {};   // of its logical ranks
   DeviceScalar grad_norm = {};       // of the averaged gradients, before clipping
-  double pipeline_wait_seconds = 0;  // waiting for other stages
+  double pipeline_wait_seconds = 0;  // waiting for other stages; < 0: unknown
   bool diverged = false;             // gradients are not finite, so nothing was updated
 };
 

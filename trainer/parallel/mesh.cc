@@ -8,15 +8,15 @@
 namespace ddprun {
 
 void Mesh::SetTimeout(std::chrono::milliseconds timeout) const {
-  for (const auto& group :
-       {data.group, shard.group, replica.group, tensor.group, pipeline.group, control}) {
+  for (const auto& group : {data.group, shard.group, replica.group, tensor.group, pipeline.group,
+                            later.group, earlier.group, control}) {
     if (group != nullptr) group->setTimeout(timeout);
   }
 }
 
 void Mesh::ShutDown() const {
   std::vector<c10d::Backend*> groups;  // each once, in the order of the axes on all ranks
-  for (const Axis* axis : {&data, &shard, &replica, &tensor, &pipeline}) {
+  for (const Axis* axis : {&data, &shard, &replica, &tensor, &pipeline, &later, &earlier}) {
     c10d::Backend* const group = axis->group.get();
     if (axis->group == axis->host || std::ranges::find(groups, group) != groups.end()) continue;
     groups.push_back(group);
@@ -42,12 +42,9 @@ Axis AxisOf(const c10::intrusive_ptr<HostProcessGroup>& world,
   if (size == 1) return axis;
   std::vector<int> ranks;
   for (int i = 0; i < size; ++i) ranks.push_back(rank + (i - axis.rank) * stride);
-  if (size == world->getSize()) {
-    axis.group = axis.host = world;
-    return axis;
-  }
-  axis.group = axis.host = world->NewGroup(ranks);
-  axis.group->setGroupDesc(std::string(name) + " axis");  // errors name the axis
+  const bool whole = size == world->getSize();
+  axis.group = axis.host = whole ? world : world->NewGroup(ranks);
+  if (!whole) axis.group->setGroupDesc(std::string(name) + " axis");  // errors name the axis
   return axis;
 }
 
@@ -63,6 +60,7 @@ Mesh MakeMesh(const c10::intrusive_ptr<HostProcessGroup>& group, const MeshSizes
   mesh.shard = shard == data ? mesh.data : AxisOf(group, "shard", sizes.tensor, shard);
   mesh.replica = AxisOf(group, "replica", sizes.tensor * shard, data / shard);
   mesh.pipeline = AxisOf(group, "pipeline", sizes.tensor * data, sizes.pipeline);
+  mesh.later = mesh.earlier = mesh.pipeline;
   return mesh;
 }
 

@@ -39,7 +39,8 @@ bool AllRanks(const Mesh& mesh, bool own) {
 }
 
 void CheckCollectives(const Mesh& mesh) {
-  for (const Axis* axis : {&mesh.data, &mesh.shard, &mesh.replica, &mesh.tensor, &mesh.pipeline}) {
+  for (const Axis* axis : {&mesh.data, &mesh.shard, &mesh.replica, &mesh.tensor, &mesh.pipeline,
+                           &mesh.later, &mesh.earlier}) {
     // Groups of the host throw their errors themselves.
     if (axis->group == axis->host || axis->group->getError() == c10d::ErrorType::SUCCESS) continue;
     C10_THROW_ERROR(DistBackendError, axis->group->getBackendName() +

@@ -14,6 +14,7 @@
 
 #include "trainer/compute/device.h"
 #include "trainer/compute/matmul.h"
+#include "trainer/compute/operations.h"
 #include "trainer/compute/precision.h"
 #include "trainer/parallel/mesh_collectives.h"
 
@@ -25,8 +26,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr int64_t kIgnoredClass = -100;             // see torch.nn.functional.cross_entropy
-constexpr int64_t kScoreBytes = int64_t{32} << 20;  // of one piece; see compute/cross_entropy.cc
+constexpr int64_t kIgnoredClass = -100;  // see torch.nn.functional.cross_entropy
 
 // The targets that count, and those whose class has its weights on this rank.
 struct Targets {
@@ -117,7 +117,7 @@ Found Compute(const at::Tensor& hidden,
   at::Tensor sum = at::zeros({}, weight.options().dtype(at::kDouble));
   // All ranks use equal pieces.
   const int64_t row_bytes = options.largest_part * static_cast<int64_t>(rows.element_size());
-  const int64_t piece = std::clamp<int64_t>(kScoreBytes / row_bytes, 1, rows.size(0));
+  const int64_t piece = std::clamp<int64_t>(ScorePieceBytes(rows) / row_bytes, 1, rows.size(0));
   const at::Tensor buffer = MatrixFor(rows, piece, factor.size(0));
   for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
     const int64_t length = std::min(piece, rows.size(0) - begin);

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
+#include <ranges>
 #include <utility>
 
 #include "trainer/compute/norm.h"
@@ -61,6 +63,7 @@ class Pipeline : public Strategy {
       action.kind == Kind::kForward ? Forward(inputs, i, *own) : Backward(inputs, i, *own);
     }
     SumShared();
+    peers_.WaitForSends();
     waited_seconds_ = peers_.TakeWaitedSeconds();
   }
   std::vector<at::Tensor> Gradients() override {
@@ -201,15 +204,21 @@ void Pipeline::SumShared() {
   const at::NoGradGuard no_grad;
   for (const SharedParameter& shared : options_.shared) {
     const at::Tensor& gradient = shared.tensor.grad();
-    for (const int stage : shared.stages) {
-      if (stage != mesh_.pipeline.rank) peers_.Send(gradient, stage);
-    }
+    const auto own = std::ranges::find(shared.stages, mesh_.pipeline.rank);
+    const std::ranges::subrange before(shared.stages.begin(), own),
+        after(own + 1, shared.stages.end());
+    std::map<int, at::Tensor> parts = {{*own, gradient}};
+    const auto receive = [&](int stage) { parts[stage] = peers_.Receive(gradient, stage); };
+    const auto send = [&](int stage) { peers_.Send(gradient, stage); };
+    // All messages to later stages come before those to earlier ones, because the first message
+    // between two stages may wait for its receiver.
+    std::ranges::for_each(before, receive);
+    std::ranges::for_each(after, send);
+    std::ranges::for_each(std::views::reverse(after), receive);
+    std::ranges::for_each(std::views::reverse(before), send);
     at::Tensor sum;
-    for (const int stage : shared.stages) {
-      const at::Tensor part =
-          stage == mesh_.pipeline.rank ? gradient : peers_.Receive(gradient, stage);
-      sum = sum.defined() ? sum + part : part;
-    }
+    for (const auto& [stage, part] : parts) sum = sum.defined() ? sum + part : part;
+    peers_.WaitForSends();
     gradient.copy_(sum);
   }
 }

@@ -1,35 +1,40 @@
-// Messages between the stages of a pipeline.
+// The neighbours of a stage of a pipeline.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+
 #include <ddprun/mesh.h>
+#include "trainer/strategies/stage_messages.h"
 
 namespace ddprun::trainer {
 
-// Exchanges messages with the ranks that have this rank's place on the other axes. Messages go over
-// the control group, through the host's memory, so that a send never waits, in whatever order
-// stages send and receive, and an error names the stage's rank in the job. One thread. Throws
-// Failure.
+// Exchanges tensors with the ranks that have this rank's place on the other axes: between devices
+// if the pipeline axis has groups for that, else through the host's memory. Shapes always go
+// through the host's memory. The constructor is a collective of the pipeline axis. One thread.
+// Throws Failure.
 class PipelinePeers {
  public:
-  explicit PipelinePeers(const Mesh& mesh) : mesh_(mesh) {}
+  explicit PipelinePeers(const Mesh& mesh);
 
   // Sends x with its shape to the next stage; ReceiveForward() receives it from the stage before.
   void SendForward(const at::Tensor& x) const;
   at::Tensor ReceiveForward();
   // Send and receive a tensor whose shape both stages know.
-  void Send(const at::Tensor& gradient, int stage) const;
+  void Send(const at::Tensor& gradient, int stage) const { tensors().Send(gradient, stage); }
   at::Tensor Receive(const at::Tensor& like, int stage);
-  // Returns the seconds spent in Receive() and ReceiveForward() since the last call.
+  void WaitForSends() const { tensors().WaitForSends(); }
+  // Returns the seconds that the host spent in Receive() and ReceiveForward() since the last call;
+  // < 0 means unknown, because a device waits and not the host.
   double TakeWaitedSeconds();
 
  private:
-  int WorldRank(int stage) const {
-    return mesh_.world.rank + (stage - mesh_.pipeline.rank) * mesh_.data.size * mesh_.tensor.size;
-  }
+  StageMessages& tensors() const { return devices_ ? *devices_ : *host_; }
 
   const Mesh mesh_;
+  const std::unique_ptr<StageMessages> host_;
+  const std::unique_ptr<StageMessages> devices_;  // nullptr: through the host's memory
   double waited_seconds_ = 0;
 };
 

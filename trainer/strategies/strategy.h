@@ -87,7 +87,7 @@ class Strategy {
   virtual void Rejoin(int giver);
   // Returns the seconds that the last step waited for communication.
   virtual double exposed_seconds() const { return 0; }
-  // Returns the seconds that the last step waited for other stages of a pipeline.
+  // Returns the seconds that the last step waited for other stages of a pipeline; < 0: unknown.
   virtual double pipeline_wait_seconds() const { return 0; }
 };
 

@@ -20,7 +20,8 @@ namespace {
 struct PlacedAxis {
   Axis* axis;
   const char* name;
-  int stride;  // between the ranks of neighbours
+  int stride;             // between the ranks of neighbours
+  bool messages = false;  // its group has only messages, and nothing shares it
 };
 
 // Variables that LibTorch's NCCL groups read when they are made. They let the training thread, and
@@ -59,22 +60,28 @@ void ReplaceGroups(const CudaModule& module,
                              {&mesh.shard, "shard", tensor},
                              {&mesh.replica, "replica", tensor * mesh.shard.size},
                              {&mesh.tensor, "tensor", 1},
-                             {&mesh.pipeline, "pipeline", tensor * mesh.data.size}};
+                             {&mesh.pipeline, "pipeline", tensor * mesh.data.size},
+                             {&mesh.later, "later", tensor * mesh.data.size, /*messages=*/true},
+                             {&mesh.earlier, "earlier", tensor * mesh.data.size, true}};
   c10::intrusive_ptr<c10d::Store> store;
   // Axes may share a group, such as the data and the shard axis.
   std::map<const c10d::Backend*, c10::intrusive_ptr<c10d::Backend>> made;
   for (const PlacedAxis& placed : axes) {
     Axis& axis = *placed.axis;
     if (axis.group == nullptr) continue;
-    c10::intrusive_ptr<c10d::Backend>& group = made[axis.group.get()];
+    c10::intrusive_ptr<c10d::Backend> of_messages;
+    c10::intrusive_ptr<c10d::Backend>& group =
+        placed.messages ? of_messages : made[axis.group.get()];
     if (group == nullptr) {
       if (store == nullptr) store = open_store();
       const int first = mesh.world.rank - axis.rank * placed.stride;
       const std::string name = prefix + placed.name + "/" + std::to_string(first);
       group = module.make_group(c10::make_intrusive<c10d::PrefixStore>(name, store), axis.rank,
                                 axis.size, timeout, name);
-      // Connects before the first collective, because the group gives memory to buckets earlier.
-      group->eagerConnectSingleDevice(mesh.device);
+      // Connects before the first collective, because the group gives memory to buckets earlier. A
+      // group of messages is not connected as a whole: then each two ranks have a communicator of
+      // their own (strategies/device_messages.cc).
+      if (!placed.messages) group->eagerConnectSingleDevice(mesh.device);
     }
     axis.group = group;
   }

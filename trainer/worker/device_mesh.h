@@ -34,8 +34,9 @@ void PutOnNamedDevices(const std::vector<c10::Device>& devices,
                        Mesh& mesh);
 
 // A collective. Replaces the groups of all axes by groups between devices, connected to
-// mesh.device. Axes that share a group share its replacement. Groups meet under `prefix` in the
-// store, which is opened only if there is a group.
+// mesh.device. Axes that share a group share its replacement, but mesh.later and mesh.earlier have
+// groups of their own, which connect two ranks at their first message. Groups meet under `prefix`
+// in the store, which is opened only if there is a group.
 void ReplaceGroups(const CudaModule& module,
                    const std::string& prefix,
                    const std::function<c10::intrusive_ptr<c10d::Store>()>& open_store,

@@ -23,6 +23,9 @@ TEXTS = {
         "NCCL communicator has not been initialized before mem pool creation":
             "groups are connected before they give memory to buckets",
         "destroy_process_group() was not called": "Mesh::ShutDown() ends each group",
+        # trainer/strategies/device_messages.cc
+        "In lazy initialization mode, this will result in a new 2-rank":
+            "messages of each two ranks have a communicator of their own",
         # tests/trainer/device/process_group.cc refuses the same.
         "Tensors must be contiguous": "collectives have tensors without gaps",
     },
@@ -40,6 +43,10 @@ FUNCTIONS = {
         NCCL + "getError()": "CheckCollectives() asks for it before a step is reported",
         NCCL + "supportsTensorAlloc(signed char)": "MakeFlat() asks for it",
         NCCL + "allocateTensor(long, c10::TensorOptions)": "buckets are in NCCL's memory",
+        NCCL + "send(std::vector<at::Tensor, std::allocator<at::Tensor> >&, int, int)":
+            "messages of pipelines",
+        NCCL + "recv(std::vector<at::Tensor, std::allocator<at::Tensor> >&, int, int)":
+            "messages of pipelines",
         NCCL + "_allgather_base(at::Tensor&, at::Tensor&,": "zero3 gathers parameters",
         NCCL + "_reduce_scatter_base(at::Tensor&, at::Tensor&,": "zero2 divides gradients",
         GRAPH + "capture_begin(std::pair<unsigned long long, unsigned long long>, "

@@ -54,6 +54,9 @@ class TwoRanksByNccl(training.TrainingTest):
     def test_tensor_parallel_by_nccl(self):
         self.compare(strategy={"type": "tensor_parallel"})
 
+    def test_pipeline_by_nccl(self):
+        self.compare(strategy={"type": "pipeline"}, training={"gradient_accumulation_steps": 4})
+
     def test_replayed_steps_by_nccl(self):
         """Targets are not the same on both ranks; both replay, or both queue."""
         expected = self.run_config("queued", DEVICE)

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 
 #include "tests/trainer/device/products.h"
@@ -15,6 +16,7 @@
 #include "trainer/data/batch_mover.h"
 #include "trainer/models/generate.h"
 #include "trainer/models/pretrained.h"
+#include "trainer/parallel/tensor_parallel.h"
 #include "trainer/strategies/single.h"
 
 namespace ddprun::trainer {
@@ -86,6 +88,26 @@ TEST(DeviceModel, MultipliesScoresWithAlignedRows) {
   const simulated::Products products = simulated::TakeProducts();
   EXPECT_THAT(products.unaligned, IsEmpty());
   EXPECT_EQ(products.aligned, 3);
+}
+
+// 256 MiB hold all 400 rows of scores, 32 MiB 333 of them.
+TEST(DeviceModel, ComputesTheScoresOfADividedVocabularyInOnePiece) {
+  constexpr int64_t kClasses = 50257;
+  const auto group = c10::make_intrusive<simulated::SimulatedProcessGroup>(
+      std::make_shared<simulated::Meeting>(1), 0, 0);
+  const auto axis = MakeTensorAxis({.group = group, .host = group});
+  const auto options = at::device(DeviceAt()).dtype(at::kFloat);
+  const at::Tensor hidden = at::ones({400, 16}, options).requires_grad_();
+  const at::Tensor weight = at::ones({kClasses, 16}, options).requires_grad_();
+  const at::Tensor targets = at::ones({400}, options.dtype(at::kLong));
+  const PrecisionScope precision(Precision::kBf16);
+  simulated::TakeProducts();
+  const at::Tensor loss = axis->LinearCrossEntropy(hidden, weight, kClasses, targets, 0);
+  EXPECT_EQ(simulated::TakeProducts().aligned, 3);
+  loss.backward();
+  EXPECT_NEAR(loss.item<float>(), std::log(kClasses), 1e-3);
+  group->shutdown();
+  EXPECT_EQ(simulated::TakeGroupFaults(), "");
 }
 
 TEST(DeviceModel, AddsABiasInTheKernelOfItsProduct) {

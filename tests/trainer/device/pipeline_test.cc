@@ -1,6 +1,11 @@
 // Models shared out over two simulated devices of one process.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <memory>
+#include <string>
+#include <tuple>
+
 #include "tests/trainer/device/train_on.h"
 
 namespace ddprun::trainer {
@@ -65,6 +70,57 @@ TEST_P(DevicePipeline, WaitsForNoDeviceInAStep) {
 INSTANTIATE_TEST_SUITE_P(Each,
                          DevicePipeline,
                          testing::Values("mlp", "bert", "gpt", "llama", "resnet18"));
+
+// Over ranks with a device each.
+class DeviceStages : public testing::TestWithParam<const char*> {
+ protected:
+  static Job JobOn(int stages, int micro_batches, double dropout = 0) {
+    Job job = JobOf(GetParam(), dropout);
+    job.config.strategy.type = StrategyType::kPipeline;
+    job.config.strategy.pipeline_parallel_size = stages;
+    job.config.strategy.pipeline_micro_batches = 1;
+    job.config.training.gradient_accumulation_steps = micro_batches;
+    return job;
+  }
+};
+
+TEST_P(DeviceStages, GiveTheBitsOfTheCpu) {
+  for (const auto& [stages, ranks, schedule] : {std::tuple(2, 2, PipelineSchedule::k1F1B),
+                                                {4, 4, PipelineSchedule::k1F1B},
+                                                {2, 4, PipelineSchedule::kGpipe}}) {
+    SCOPED_TRACE(std::to_string(stages) + " stages of " + std::to_string(ranks) + " ranks");
+    Job job = JobOn(stages, 4);
+    job.config.strategy.pipeline_schedule = schedule;
+    job.validation = std::make_unique<SmallData>(GetParam(), 10);
+    job.config.training.per_device_eval_batch_size = 2;
+    const Trained expected = TrainInDeviceForms(ranks, job);
+    const Trained found = TrainOn(kDeviceType, ranks, job, Group::kDevice);
+    ExpectSameBits(found, expected);
+    ASSERT_EQ(found.evaluations.size(), 1U);
+    EXPECT_EQ(found.evaluations[0].loss, expected.evaluations[0].loss);
+    for (const StepReport& step : found.reported) EXPECT_LT(step.pipeline_bubble, 0);
+  }
+}
+
+TEST_P(DeviceStages, WaitForNoDeviceInAStep) {
+  Job job = JobOn(2, 4, /*dropout=*/0.2);
+  job.config.run.max_steps = 7;
+  job.config.report.logging_steps = 100;
+  auto data = std::make_unique<SmallData>(GetParam(), 256);
+  std::array<std::unique_ptr<ForbidHostSync>, 2> forbidden;
+  data->watched = 2;
+  // Steps 1 and 7 are logged, the first when the next one's batches have come. Before, a sample is
+  // looked at twice.
+  data->before_batch = [&](int64_t batch) {
+    auto& own = forbidden.at(static_cast<size_t>(simulated::CurrentDevice()));
+    own.reset();
+    if (batch > 10 && batch < 22) own = std::make_unique<ForbidHostSync>();
+  };
+  job.train = std::move(data);
+  EXPECT_EQ(TrainOn(kDeviceType, 2, job, Group::kDevice).losses.size(), 7U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, DeviceStages, testing::Values("bert", "gpt", "llama"));
 
 }  // namespace
 }  // namespace ddprun::trainer

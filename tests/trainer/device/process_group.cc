@@ -53,7 +53,8 @@ class StreamWork : public c10d::Work {
 
   // A work without wait() is a fault; in a capture, End() finds it.
   ~StreamWork() override {
-    if (waited_ || done_.capture != 0 || meeting_->failed()) return;
+    const bool may_go = waited_ || opType_ == c10d::OpType::SEND;
+    if (may_go || done_.capture != 0 || meeting_->failed()) return;
     NoteFault("nobody has waited for " + name_ + " of rank " + std::to_string(rank_));
   }
 
@@ -147,6 +148,7 @@ struct Meeting::State {
   std::condition_variable changed;
   std::map<uint64_t, Round> rounds;
   std::string error;
+  std::map<std::pair<int, int>, std::shared_ptr<Meeting>> pairs;
 };
 
 Meeting::Meeting(int size) : size_(size), state_(std::make_unique<State>()) {}
@@ -197,6 +199,15 @@ void Meeting::Abort(const std::string& reason) {
   const std::lock_guard lock(state_->mutex);
   if (state_->error.empty()) state_->error = reason;
   state_->changed.notify_all();
+  for (const auto& [ranks, pair] : state_->pairs) pair->Abort(reason);
+}
+
+std::shared_ptr<Meeting> Meeting::OfPair(int one, int other) {
+  const std::lock_guard lock(state_->mutex);
+  std::shared_ptr<Meeting>& pair = state_->pairs[std::minmax(one, other)];
+  if (pair == nullptr) pair = std::make_shared<Meeting>(2);
+  if (!state_->error.empty()) pair->Abort(state_->error);
+  return pair;
 }
 
 bool Meeting::failed() const {
@@ -208,7 +219,7 @@ SimulatedProcessGroup::SimulatedProcessGroup(std::shared_ptr<Meeting> meeting, i
     : Backend(rank, meeting->size()),
       meeting_(std::move(meeting)),
       device_(device),
-      stream_(StreamFromPool(device)) {}
+      all_(meeting_, rank, device) {}
 
 SimulatedProcessGroup::~SimulatedProcessGroup() {
   if (shut_down_ || !connected_ || meeting_->failed() || std::uncaught_exceptions() > 0) return;
@@ -241,11 +252,13 @@ at::Tensor SimulatedProcessGroup::allocateTensor(long size, at::TensorOptions op
 }
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(const Call& call,
+                                                          Channel& channel,
                                                           const Tensors& inputs,
                                                           const Tensors& outputs,
                                                           const Result& result) {
   const c10d::OpType type = call.type;
-  const std::string name = c10d::opTypeToString(type) + " " + std::to_string(++number_);
+  const std::string kind = call.name.empty() ? c10d::opTypeToString(type) : call.name;
+  const std::string name = kind + " " + std::to_string(++number_);
   const Doing doing(name);
   TORCH_CHECK(!shut_down_, name, " comes after the group was shut down");
   const bool captured = IsCaptured(CurrentStream(device_));
@@ -265,21 +278,22 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(const Call& call,
   };
   add(inputs, false, &from);
   add(outputs, true, &to);
-  const c10::Stream stream = call.async ? stream_ : CurrentStream(device_);
+  const c10::Stream stream = call.async ? channel.stream : CurrentStream(device_);
   if (call.async) {
     Event before;
     Record(before, CurrentStream(device_));
-    LetWait(before, stream_);
+    LetWait(before, stream);
   }
-  const std::string form = " of" + Sizes(inputs) + call.how + (captured ? ", in a graph" : "");
+  const Tensors& known = inputs.empty() ? outputs : inputs;
+  const std::string form = " of" + Sizes(known) + call.how + (captured ? ", in a graph" : "");
   const auto timeout = call.timeout == c10d::kUnsetTimeout ? timeout_ : call.timeout;
   const auto ran = std::make_shared<bool>(false);
   // Counted when it runs, because a graph replays work that was queued once.
-  const auto kernel = [=, run = run_, meeting = meeting_, rank = rank_,
+  const auto kernel = [=, run = channel.run, meeting = channel.meeting, rank = channel.rank,
                        in_graph = captured ? in_graphs_ : nullptr] {
     *ran = true;
     const uint64_t number = ++*run;
-    const std::string now = c10d::opTypeToString(type) + " " + std::to_string(number) + form;
+    const std::string now = kind + " " + std::to_string(number) + form;
     Tensors results;
     meeting->Meet(rank, number, {now, &from}, timeout, [&](const auto& visits) {
       std::vector<Tensors> given;
@@ -289,7 +303,9 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(const Call& call,
     for (size_t i = 0; i < to.size(); ++i) to[i].copy_(results[i].view_as(to[i]));
   };
   const SignalPtr done = captured ? nullptr : std::make_shared<Signal>();
-  if (!captured && last_ != nullptr) QueueControl(stream, [last = last_] { last->Wait(); });
+  if (!captured && channel.last != nullptr) {
+    QueueControl(stream, [last = channel.last] { last->Wait(); });
+  }
   Queue(stream, uses, kernel);
   // If an error of the device has dropped the kernel, the other ranks must not wait.
   QueueControl(stream, [ran, name, done, meeting = meeting_, rank = rank_] {
@@ -298,17 +314,48 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Run(const Call& call,
     }
     if (done != nullptr) done->Set();
   });
-  if (!captured) last_ = done;
+  if (!captured) channel.last = done;
   if (!call.async) return nullptr;
   Tensors kept = inputs;
   kept.insert(kept.end(), outputs.begin(), outputs.end());
-  return c10::make_intrusive<StreamWork>(rank_, type, name, meeting_, stream_, std::move(kept),
+  return c10::make_intrusive<StreamWork>(rank_, type, name, meeting_, stream, std::move(kept),
                                          outputs);
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::Exchange(c10d::OpType type,
+                                                               int from,
+                                                               int to,
+                                                               const Tensors& tensors) {
+  const int other = from == rank_ ? to : from;
+  const auto [pair, is_new] =
+      pairs_.try_emplace(other, meeting_->OfPair(rank_, other), rank_ < other ? 0 : 1, device_);
+  for (const at::Tensor& tensor : tensors) tensor.record_stream(pair->second.stream);
+  const bool sends = type == c10d::OpType::SEND;
+  return Run({.type = type,
+              .async = true,
+              .timeout = c10d::kUnsetTimeout,
+              .name = "MESSAGE from " + std::to_string(from) + " to " + std::to_string(to)},
+             pair->second, sends ? tensors : Tensors(), sends ? Tensors() : tensors,
+             [first = from < to ? 0U : 1U](const std::vector<Tensors>& given) {
+               Tensors results;
+               for (const at::Tensor& one : given[first]) results.push_back(one.clone());
+               return results;
+             });
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::send(Tensors& tensors, int to, int /*tag*/) {
+  return Exchange(c10d::OpType::SEND, rank_, to, tensors);
+}
+
+SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::recv(Tensors& tensors,
+                                                           int from,
+                                                           int /*tag*/) {
+  return Exchange(c10d::OpType::RECV, from, rank_, tensors);
 }
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::allreduce(
     Tensors& tensors, const c10d::AllreduceOptions& options) {
-  return Run(
+  return RunOnAll(
       {c10d::OpType::ALLREDUCE, options.asyncOp, options.timeout, Reducing(options.reduceOp)},
       tensors, tensors, [operation = options.reduceOp](const std::vector<Tensors>& given) {
         Tensors results;
@@ -324,7 +371,7 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::allreduce(
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::broadcast(
     Tensors& tensors, const c10d::BroadcastOptions& options) {
   const auto root = static_cast<size_t>(options.rootRank);
-  return Run(
+  return RunOnAll(
       {c10d::OpType::BROADCAST, options.asyncOp, options.timeout, ", root " + std::to_string(root)},
       tensors, tensors,
       [root](const std::vector<Tensors>& given) { return Tensors{given[root][0].clone()}; });
@@ -332,32 +379,32 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::broadcast(
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::allgather(
     std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  return Run({c10d::OpType::ALLGATHER, options.asyncOp, options.timeout}, inputs, outputs[0],
-             [](const std::vector<Tensors>& given) {
-               Tensors results;
-               for (const Tensors& one : given) results.push_back(one[0].clone());
-               return results;
-             });
+  return RunOnAll({c10d::OpType::ALLGATHER, options.asyncOp, options.timeout}, inputs, outputs[0],
+                  [](const std::vector<Tensors>& given) {
+                    Tensors results;
+                    for (const Tensors& one : given) results.push_back(one[0].clone());
+                    return results;
+                  });
 }
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::_allgather_base(
     at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
-  return Run({c10d::OpType::_ALLGATHER_BASE, options.asyncOp, options.timeout}, {input}, {output},
-             [](const std::vector<Tensors>& given) {
-               Tensors all;
-               for (const Tensors& one : given) all.push_back(one[0].flatten());
-               return Tensors{at::cat(all)};
-             });
+  return RunOnAll({c10d::OpType::_ALLGATHER_BASE, options.asyncOp, options.timeout}, {input},
+                  {output}, [](const std::vector<Tensors>& given) {
+                    Tensors all;
+                    for (const Tensors& one : given) all.push_back(one[0].flatten());
+                    return Tensors{at::cat(all)};
+                  });
 }
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::_reduce_scatter_base(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
-  return Run({c10d::OpType::_REDUCE_SCATTER_BASE, options.asyncOp, options.timeout,
-              Reducing(options.reduceOp)},
-             {input}, {output},
-             [operation = options.reduceOp, rank = rank_](const std::vector<Tensors>& given) {
-               return Tensors{Reduced(PartsFor(rank, given), operation)};
-             });
+  return RunOnAll({c10d::OpType::_REDUCE_SCATTER_BASE, options.asyncOp, options.timeout,
+                   Reducing(options.reduceOp)},
+                  {input}, {output},
+                  [operation = options.reduceOp, rank = rank_](const std::vector<Tensors>& given) {
+                    return Tensors{Reduced(PartsFor(rank, given), operation)};
+                  });
 }
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::alltoall_base(
@@ -367,15 +414,15 @@ SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::alltoall_base(
     std::vector<int64_t>& input_splits,
     const c10d::AllToAllOptions& options) {
   TORCH_CHECK(output_splits.empty() && input_splits.empty(), "only equal parts");
-  return Run({c10d::OpType::ALLTOALL_BASE, options.asyncOp, options.timeout}, {input}, {output},
-             [rank = rank_](const std::vector<Tensors>& given) {
-               return Tensors{at::cat(PartsFor(rank, given))};
-             });
+  return RunOnAll({c10d::OpType::ALLTOALL_BASE, options.asyncOp, options.timeout}, {input},
+                  {output}, [rank = rank_](const std::vector<Tensors>& given) {
+                    return Tensors{at::cat(PartsFor(rank, given))};
+                  });
 }
 
 SimulatedProcessGroup::WorkPtr SimulatedProcessGroup::barrier(const c10d::BarrierOptions& options) {
-  WorkPtr work = Run({c10d::OpType::BARRIER, options.asyncOp, options.timeout}, {}, {},
-                     [](const std::vector<Tensors>&) { return Tensors(); });
+  WorkPtr work = RunOnAll({c10d::OpType::BARRIER, options.asyncOp, options.timeout}, {}, {},
+                          [](const std::vector<Tensors>&) { return Tensors(); });
   if (options.asyncOp) return work;
   NoteHostSync(HostSyncKind::kSynchronize, device_);
   Synchronize(CurrentStream(device_));

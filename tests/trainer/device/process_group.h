@@ -8,8 +8,10 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -37,9 +39,11 @@ class Meeting {
             const Visit& visit,
             std::chrono::milliseconds timeout,
             const std::function<void(const std::vector<Visit>&)>& take);
-  // Ends all meetings with this error.
+  // Ends all meetings with this error, also those of pairs.
   void Abort(const std::string& reason);
   bool failed() const;
+  // Returns the meeting point of two of the ranks, which number themselves in their order.
+  std::shared_ptr<Meeting> OfPair(int one, int other);
 
  private:
   struct State;
@@ -86,6 +90,11 @@ class SimulatedProcessGroup : public c10d::Backend {
                         std::vector<int64_t>& output_splits,
                         std::vector<int64_t>& input_splits,
                         const c10d::AllToAllOptions& options = {}) override;
+  // Each two ranks have a communicator of their own, with a stream on each: messages between them
+  // take place one by one, in the order of their calls, and a send ends when it was received. They
+  // are always asynchronous; nobody need wait for a send.
+  WorkPtr send(Tensors& tensors, int to, int tag) override;
+  WorkPtr recv(Tensors& tensors, int from, int tag) override;
   // The host waits in wait(), or in the call if asyncOp is false.
   WorkPtr barrier(const c10d::BarrierOptions& options = {}) override;
 
@@ -96,23 +105,41 @@ class SimulatedProcessGroup : public c10d::Backend {
     c10d::OpType type;
     bool async;
     std::chrono::milliseconds timeout;
-    std::string how = {};  // root or reduction; must be equal on all ranks
+    std::string how = {};   // root or reduction; must be equal on all ranks
+    std::string name = {};  // "": that of the type
+  };
+  // One communicator.
+  struct Channel {
+    Channel(std::shared_ptr<Meeting> meeting_point, int own_rank, int device)
+        : meeting(std::move(meeting_point)), rank(own_rank), stream(StreamFromPool(device)) {}
+    const std::shared_ptr<Meeting> meeting;
+    const int rank;
+    const c10::Stream stream;
+    SignalPtr last = {};  // of the last operation: they run in order, also on different streams
+    const std::shared_ptr<std::atomic<uint64_t>> run = std::make_shared<std::atomic<uint64_t>>(0);
   };
   WorkPtr Run(const Call& call,
+              Channel& channel,
               const Tensors& inputs,
               const Tensors& outputs,
               const Result& result);
+  WorkPtr RunOnAll(const Call& call,
+                   const Tensors& inputs,
+                   const Tensors& outputs,
+                   const Result& result) {
+    return Run(call, all_, inputs, outputs, result);
+  }
+  WorkPtr Exchange(c10d::OpType type, int from, int to, const Tensors& tensors);
 
   const std::shared_ptr<Meeting> meeting_;
   const int device_;
-  const c10::Stream stream_;
+  Channel all_;
+  std::map<int, Channel> pairs_;  // by the other rank
   std::chrono::milliseconds timeout_ = std::chrono::minutes(1);
   bool connected_ = false;
   bool shut_down_ = false;
-  SignalPtr last_;       // of the last collective: they run in order, also on different streams
-  uint64_t number_ = 0;  // number of collectives begun
+  uint64_t number_ = 0;                                              // number of operations begun
   const std::shared_ptr<int> in_graphs_ = std::make_shared<int>(0);  // recorded collectives hold it
-  const std::shared_ptr<std::atomic<uint64_t>> run_ = std::make_shared<std::atomic<uint64_t>>(0);
 };
 
 // CudaModule::make_group for ranks that are threads, and for the thread's current device. Groups

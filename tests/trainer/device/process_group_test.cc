@@ -201,6 +201,45 @@ TEST(SimulatedProcessGroup, NamesRanksThatDoNotAgree) {
               HasSubstr("in a graph"));
 }
 
+// Each rank sends `own` to the other one, over the group of its direction.
+at::Tensor Swapped(const Group& up, const Group& down, const at::Tensor& own) {
+  const int other = 1 - up->getRank();
+  Tensors sent = {own}, got = {at::zeros_like(own)};
+  (other == 1 ? up : down)->send(sent, other, 0);
+  const auto received = (other == 1 ? down : up)->recv(got, other, 0);
+  EXPECT_THAT(Thrown([&] { got[0].add_(1); }), HasSubstr("data race"));
+  received->wait();
+  return got[0];
+}
+
+TEST(SimulatedProcessGroup, SendsBothWaysAtOnceOverTwoGroups) {
+  const auto down_meeting = std::make_shared<Meeting>(2);
+  WithDevices(2, [&](const Group& up, c10::Device device) {
+    const int rank = up->getRank();
+    const auto down = c10::make_intrusive<SimulatedProcessGroup>(down_meeting, rank, rank);
+    at::Tensor got;
+    {
+      const ForbidHostSync forbid;
+      got = Swapped(up, down, at::full({3}, rank + 5, at::TensorOptions(device)));
+    }
+    EXPECT_EQ(got.sum().item<float>(), 3 * (6 - rank));
+    down->shutdown();
+  });
+}
+
+TEST(SimulatedProcessGroup, NamesRanksThatBothSendFirst) {
+  std::array<std::string, 2> errors;
+  WithDevices(2, [&](const Group& group, c10::Device device) {
+    errors.at(static_cast<size_t>(group->getRank())) = Thrown([&] {
+      Swapped(group, group, at::ones({3}, at::TensorOptions(device)));
+      SynchronizeDevice(device.index());
+    });
+    group->abort();
+  });
+  EXPECT_THAT(errors[0] + errors[1],
+              AllOf(HasSubstr("MESSAGE from 0 to 1"), HasSubstr("MESSAGE from 1 to 0")));
+}
+
 TEST(SimulatedProcessGroup, SaysWhatItIsLeftWith) {
   const c10::Device device = DeviceAt();
   const auto make = [&] {

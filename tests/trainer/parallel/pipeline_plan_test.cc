@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <deque>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -97,6 +98,86 @@ TEST(PipelineScheduleTest, SimulationStopsWhereAScheduleDoes) {
   const PipelineActions first = {{Way::kForward, 0}, {Way::kBackward, 1}, {Way::kForward, 1}};
   const auto events = SimulatePipeline({first, GpipeActions(1, 2, 2)});
   EXPECT_EQ(events.size(), 2U);
+}
+
+// What a stage does in order, and the messages that it queues for each communicator.
+struct StageQueues {
+  struct Message {
+    Way way;
+    int micro_batch;
+    bool sends;
+  };
+  size_t next = 0;                                                  // action
+  bool received = false;                                            // what the next action needs
+  std::map<std::pair<int, bool>, std::deque<Message>> queued = {};  // by communicator
+};
+
+// Returns how many actions end if messages are those between devices: a communicator runs what its
+// two ranks queue in the order of each of them, and a send ends when it is received. The host is as
+// slow as it can be: it queues nothing before the action before has ended.
+int ActionsThatEnd(const std::vector<PipelineActions>& actions, bool one_communicator) {
+  const auto stages = static_cast<int>(actions.size());
+  std::vector<StageQueues> all(actions.size());
+  // The communicator of the stages `before` and `before + 1` for messages of this way.
+  const auto key = [&](int before, Way way) {
+    return std::pair(before, one_communicator || way == Way::kForward);
+  };
+  const auto border = [](int stage, Way way, bool sends) {
+    return (way == Way::kForward) == sends ? stage : stage - 1;
+  };
+  const auto queue = [&](int stage, const PipelineAction& action, bool sends) {
+    const int before = border(stage, action.kind, sends);
+    if (before < 0 || before + 1 >= stages) return false;
+    all[static_cast<size_t>(stage)].queued[key(before, action.kind)].push_back(
+        {action.kind, action.micro_batch, sends});
+    return true;
+  };
+  const auto begin = [&](int stage) {
+    const auto at = static_cast<size_t>(stage);
+    if (all[at].next == actions[at].size()) return;
+    all[at].received = !queue(stage, actions[at][all[at].next], /*sends=*/false);
+  };
+  for (int stage = 0; stage < stages; ++stage) begin(stage);
+  int ended = 0;
+  for (bool moves = true; moves;) {
+    moves = false;
+    for (int stage = 0; stage < stages; ++stage) {
+      const auto at = static_cast<size_t>(stage);
+      if (all[at].next < actions[at].size() && all[at].received) {
+        queue(stage, actions[at][all[at].next++], /*sends=*/true);
+        ++ended;
+        begin(stage);
+        moves = true;
+      }
+      if (stage + 1 == stages) continue;
+      for (const Way way : {Way::kForward, Way::kBackward}) {
+        auto &own = all[at].queued[key(stage, way)], &other = all[at + 1].queued[key(stage, way)];
+        if (own.empty() || other.empty() || own.front().sends == other.front().sends) continue;
+        EXPECT_EQ(own.front().way, other.front().way);
+        EXPECT_EQ(own.front().micro_batch, other.front().micro_batch);
+        all[own.front().sends ? at + 1 : at].received = true;
+        own.pop_front();
+        other.pop_front();
+        moves = true;
+      }
+    }
+  }
+  return ended;
+}
+
+TEST_P(ScheduleTest, NoMessageBetweenDevicesWaitsForEver) {
+  for (int stages = 2; stages <= 6; ++stages) {
+    for (int micro_batches = 1; micro_batches <= 9; ++micro_batches) {
+      const auto actions = ActionsOf(GetParam(), stages, micro_batches);
+      EXPECT_EQ(ActionsThatEnd(actions, /*one_communicator=*/false), 2 * stages * micro_batches);
+    }
+  }
+}
+
+TEST(PipelineScheduleTest, NeighboursThatSendFirstNeedTwoCommunicators) {
+  const auto actions = ActionsOf(&OneForwardOneBackwardActions, 2, 4);
+  EXPECT_EQ(ActionsThatEnd(actions, /*one_communicator=*/true), 4);
+  EXPECT_EQ(ActionsThatEnd(actions, /*one_communicator=*/false), 16);
 }
 
 TEST(BalancedSplitTest, TheMostExpensiveStageIsAsCheapAsCanBe) {

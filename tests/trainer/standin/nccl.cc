@@ -311,6 +311,7 @@ ncclResult_t Add(ncclComm* comm,
 ncclResult_t AddMessage(ncclComm* comm, cudaStream_t stream, Message message) {
   if (Check(comm, message.memory) != ncclSuccess) return ncclInvalidArgument;
   if (message.peer < 0 || message.peer >= comm->size) return ncclInvalidArgument;
+  standin::Log(message.sends ? "ncclSend" : "ncclRecv");
   std::get<3>(CallsOf(comm, stream)).push_back(message);
   return group.depth == 0 ? Flush() : ncclSuccess;
 }

@@ -119,8 +119,11 @@ class OnTheStandIn(training.TrainingTest):
         self.compare(training.gpt_config, 2, strategy={"type": "tensor_parallel"})
 
     def test_pipeline(self):
-        self.compare(training.gpt_config, 2, strategy={"type": "pipeline"},
-                     training={"gradient_accumulation_steps": 2})
+        launches = self.compare(training.gpt_config, 2, strategy={"type": "pipeline"},
+                                training={"gradient_accumulation_steps": 2})
+        # Activations and gradients do not go through the host.
+        self.assertIn("ncclSend", launches)
+        self.assertEqual(launches.count("ncclSend"), launches.count("ncclRecv"))
 
     def compare_meshes(self, ranks, meshes):
         gpt = self.fresh({"type": "gpt", "hidden_size": 32, "num_hidden_layers": 8,
@@ -159,7 +162,9 @@ class OnTheStandIn(training.TrainingTest):
 
     def running(self, *options, **sections):
         """A job of two ranks that does not end by itself, and the pids of its ranks."""
-        config = training.gpt_config(run={"device": "cuda", "max_steps": 100000000}, **sections)
+        config = training.gpt_config(run={"device": "cuda", "max_steps": 100000000},
+                                     comm={"train_timeout_seconds": DEADLINE_OF_RANKS_S},
+                                     **sections)
         job = self.start("--nproc_per_node=2", *options, self.write_config(config))
         while not job.stdout.readline().startswith("step"):
             self.assertIsNone(job.poll(), "training did not begin")
@@ -169,23 +174,53 @@ class OnTheStandIn(training.TrainingTest):
         self.assertEqual(len(ranks), 2)
         return job, ranks
 
-    def test_names_a_rank_that_was_killed(self):
-        job, ranks = self.running()
-        os.kill(ranks[1], signal.SIGKILL)
+    def names_a_rank_that_was_killed(self, rank=1, **sections):
+        job, ranks = self.running(**sections)
+        os.kill(ranks[rank], signal.SIGKILL)
         self.finish(job)
         self.assertNotEqual(job.returncode, 0)
-        self.assertIn("Rank 1", job.err)
+        self.assertIn(f"Rank {rank}", job.err)
         self.assertIn("SIGKILL", job.err)
         self.assert_nothing_left()
 
-    def test_names_a_rank_that_hangs(self):
-        job, ranks = self.running(comm={"train_timeout_seconds": DEADLINE_OF_RANKS_S})
-        os.kill(ranks[1], signal.SIGSTOP)
+    def names_a_rank_that_hangs(self, rank=1, **sections):
+        job, ranks = self.running(**sections)
+        os.kill(ranks[rank], signal.SIGSTOP)
         self.finish(job)
         self.assertNotEqual(job.returncode, 0)
-        # It is missed in a collective over the host: at once, or after NCCL's watchdog.
-        self.assertRegex(job.err, r"did not come to .* in time: 1\.")
+        # It is missed in a collective over the host: at once, or after NCCL's watchdog. Or the next
+        # stage misses the shape of its message.
+        self.assertRegex(job.err, rf"did not come to .* in time: {rank}\.|"
+                                  rf"The message from rank {rank} .*did not come")
         self.assert_nothing_left()
+
+    def test_names_a_rank_that_was_killed(self):
+        self.names_a_rank_that_was_killed()
+
+    def test_names_a_rank_that_hangs(self):
+        self.names_a_rank_that_hangs()
+
+    def test_names_a_stage_that_was_killed(self):
+        self.names_a_rank_that_was_killed(rank=0, strategy={"type": "pipeline"})
+
+    def test_names_the_first_stage_if_it_hangs(self):
+        self.names_a_rank_that_hangs(rank=0, strategy={"type": "pipeline"})
+
+    def test_names_the_last_stage_if_it_hangs(self):
+        self.names_a_rank_that_hangs(rank=1, strategy={"type": "pipeline"})
+
+    def test_ends_a_hang_in_a_graph(self):
+        """NCCL's watchdog does not see collectives of graphs, and both hosts still meet."""
+        config = training.gpt_config(
+            run={"device": "cuda", "max_steps": 100000000}, training={"cuda_graph": True},
+            comm={"train_timeout_seconds": DEADLINE_OF_RANKS_S})
+        job = self.run_ddprun("--nproc_per_node=2", "--hang_timeout=8", self.write_config(config),
+                              env={"STANDIN_NETWORK_BREAKS_AT": "100"})
+        self.assertNotEqual(job.returncode, 0)
+        self.assertIn("--hang_timeout", job.err)
+        self.assertNotIn("Watchdog caught", job.err)
+        with open(self.path("launches")) as launches:
+            self.assertIn("graph of", launches.read())
 
     def test_keeps_no_step_whose_gradients_were_not_summed(self):
         # Both ranks lose NCCL's network, and no collective over the host shows it.
