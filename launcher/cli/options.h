@@ -122,6 +122,7 @@ struct Options {
   std::vector<std::string> sweep;      // --sweep a.b=1,2, for a trainer config
   std::string resume;                  // a run folder, or a checkpoint in it; "" means none
   bool dry_run = false;
+  std::vector<std::string> preload;  // modules that a worker template imports; empty: no template
   std::string target;
   std::vector<std::string> target_args;
 

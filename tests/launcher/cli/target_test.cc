@@ -44,7 +44,7 @@ TEST_F(TargetTest, GivesAFileThatBeginsWithADashAsAPath) {
   bin_.File("-train.py");
   bin_.File("-train.json");
   EXPECT_THAT(Resolve("-train.py")->argv, ElementsAre(python_, "-u", "./-train.py", "a", "b"));
-  EXPECT_EQ(Resolve("-train.json", TakeOverrides)->argv[2], "./-train.json");
+  EXPECT_EQ(Resolve("-train.json", TakeOverrides)->argv[1], "./-train.json");
   std::filesystem::current_path(before);
 }
 
@@ -69,7 +69,8 @@ TEST_F(TargetTest, RunsAConfigThroughTheTrainerBesideDdprun) {
   const std::string config = bin_.File("train.json");
   const auto target = Resolve(config, TakeOverrides);
   EXPECT_TRUE(target->is_trainer_config);
-  EXPECT_THAT(target->argv, ElementsAre(trainer_, "--template", config, "--set", "a=b"));
+  EXPECT_THAT(target->argv, ElementsAre(trainer_, config, "--set", "a=b"));
+  EXPECT_THAT(target->template_argv, ElementsAre(trainer_, "--template", config, "--set", "a=b"));
   EXPECT_EQ(Resolve(config).error().title, "UNKNOWN FLAG");
 }
 
