@@ -126,8 +126,7 @@ struct Options {
   std::string target;
   std::vector<std::string> target_args;
 
-  // Lines for the user: flags that were accepted but change nothing.
-  std::vector<std::string> notes;
+  std::vector<std::string> notes;  // lines for the user about flags that change nothing
 
   bool several_nodes() const { return rdzv.rules.max_nodes > 1; }
 };

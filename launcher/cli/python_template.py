@@ -44,9 +44,9 @@ def execute_rank_command():
     import zipfile
     modules, words = sys.argv[1].split(","), sys.argv[4:]
     if sys.flags.ignore_environment or sys.flags.no_site:
-        stop("NO TEMPLATE IN THIS PYTHON", f"{sys.argv[2]} runs Python with -E, -I or -S. The worker "
-             "template needs PYTHONPATH and the module site.",
-             "Leave these options out of the program that PYTHON_EXEC names, or leave --preload out.")
+        stop("NO TEMPLATE IN THIS PYTHON", f"{sys.argv[2]} runs Python with -E, -I or -S, and the "
+             "worker template needs PYTHONPATH and the module site.",
+             "Change the program that PYTHON_EXEC names, or leave --preload out.")
     with open("/proc/self/cmdline", "rb") as file:
         command = file.read().split(b"\0")
     options = command[1:command.index(b"-u")]  # of a program that starts Python, as PYTHON_EXEC may
@@ -59,7 +59,8 @@ def execute_rank_command():
     os.environ[VARIABLE] = json.dumps([archive.fileno(), modules, first_folder(words), before])
     path = [f"/proc/self/fd/{archive.fileno()}", *([before] if before else [])]
     os.environ["PYTHONPATH"] = os.pathsep.join(path)
-    os.execv(sys.executable, [os.fsencode(sys.executable), *options, b"-u", *map(os.fsencode, words)])
+    words = [os.fsencode(word) for word in (sys.executable, *words)]
+    os.execv(sys.executable, [words[0], *options, b"-u", *words[1:]])
 
 
 def hand_over_to_sitecustomize(archive, python_path):
@@ -115,11 +116,11 @@ def check(name):
         end_threads_that_a_fork_ends()
     if threads():
         stop("MODULE STARTED THREADS", f"The import of {name} has started threads, and {threads()} "
-             "of them still run. A forked rank would not have them.", remedy)
+             "of them run on. A forked rank would not have them.", remedy)
     device = device_in_use()
     if device is not None:
-        stop("MODULE USES A DEVICE", f"The import of {name} has opened a device: {device}. A forked "
-             "rank could not use it.", remedy)
+        stop("MODULE USES A DEVICE", f"The import of {name} has opened a device: {device}. A "
+             "forked rank could not use it.", remedy)
 
 
 def preload(modules, folder):
@@ -131,9 +132,10 @@ def preload(modules, folder):
             __import__(name)
         except BaseException as error:
             traceback.print_exception(type(error), error, error.__traceback__.tb_next)
-            stop("MODULE NOT IMPORTED", f"The worker template cannot import {name}, which --preload "
-                 "names: the traceback stands above.",
-                 f"Correct the name, or leave {name} out of --preload.")
+            stop("MODULE NOT IMPORTED", f"{sys.executable} cannot import {name}, which --preload "
+                 "names. The traceback stands above.",
+                 f"Correct the name, name another Python in PYTHON_EXEC, or leave {name} out of "
+                 "--preload.")
         check(name)
     if folder in sys.path:
         sys.path.remove(folder)
