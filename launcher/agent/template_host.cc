@@ -60,11 +60,11 @@ void TemplateHost::Start(std::span<const WorkerSpec> specs, Handlers handlers) {
     if (!fds) return handlers.on_done(fds.error());
     const int out = (*fds)->out.valid() ? (*fds)->out.get() : STDOUT_FILENO;
     const int err = (*fds)->err.valid() ? (*fds)->err.get() : STDERR_FILENO;
-    orders.push_back({.local_rank = specs[i].local_rank,
-                      .env = ChangeOf(env_, specs[i].env),
-                      .argv = specs[i].argv == plan_.target.argv ? std::vector<std::string>()
-                                                                 : specs[i].argv,
-                      .fds = {STDIN_FILENO, out, err}});
+    orders.push_back(
+        {.local_rank = specs[i].local_rank,
+         .env = ChangeOf(env_, specs[i].env),
+         .argv = specs[i].argv == plan_.target.argv ? std::vector<std::string>() : specs[i].argv,
+         .fds = {STDIN_FILENO, out, err}});
     std::ranges::copy(specs[i].inherited_fds, std::back_inserter(orders.back().fds));
   }
   SetBusy(true);

@@ -24,9 +24,9 @@ bool MayBeModule(const std::string& name) {
 
 Status AddPreload(const std::vector<std::string>& modules, Target& target) {
   if (!target.is_python) {
-    return Contradict("--preload imports modules for Python scripts, and " + target.name +
-                          " is not run as one.",
-                      "Leave --preload out.");
+    return Contradict(
+        "--preload imports modules for Python scripts, and " + target.name + " is not run as one.",
+        "Leave --preload out.");
   }
   const std::string list = FormatList(modules, ",");
   target.template_argv = {target.program, "-u", "-c", std::string(kPythonTemplate), list};

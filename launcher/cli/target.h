@@ -11,8 +11,8 @@
 namespace ddprun::launcher {
 
 struct Target {
-  std::string name;     // as the user wrote it, for messages
-  std::string program;  // path for execve
+  std::string name;               // as the user wrote it, for messages
+  std::string program;            // path for execve
   std::vector<std::string> argv;  // of each worker, before ${local_rank} is replaced
   // Command of the process that forks the workers; empty means that `program` is started for each.
   std::vector<std::string> template_argv = {};

@@ -41,7 +41,8 @@ def show(name):
         command = file.read()
     of_one_job = ("DDPRUN_", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE")
     shown = {
-        "argv": sys.argv, "orig_argv": sys.orig_argv, "path": sys.path, "flags": repr(sys.flags),
+        "argv": sys.argv, "orig_argv": getattr(sys, "orig_argv", None), "path": sys.path,
+        "flags": repr(sys.flags),
         "main": sorted(main.__dict__), "name": __name__, "doc": __doc__, "stdin": sys.stdin.read(),
         "file": __file__, "spec": getattr(main.__spec__, "name", None), "package": __package__,
         "loader": type(main.__loader__).__name__, "cached": main.__dict__.get("__cached__"),
