@@ -2,7 +2,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
 
@@ -35,9 +34,8 @@ Result<int> CheckConfig(const Options& options,
                         const Target& target,
                         int workers,
                         const std::vector<SweepRun>& runs) {
-  // The template's command line, with the command "check" instead of --template.
   std::vector<std::string> words = target.argv;
-  std::replace(words.begin(), words.end(), std::string("--template"), std::string("check"));
+  words.insert(words.begin() + 1, "check");
   words.push_back("--nproc_per_node=" + std::to_string(workers));
   words.push_back("--nnodes=" + std::to_string(options.rdzv.rules.max_nodes));
   nlohmann::json list = nlohmann::json::array();

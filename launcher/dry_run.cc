@@ -74,8 +74,6 @@ std::string Command(const Target& target, const WorkerSpec& spec) {
   std::string text;
   if (!spec.cpus.empty()) text += "taskset --cpu-list " + FormatCpuList(spec.cpus) + " ";
   for (size_t i = 0; i < spec.argv.size(); ++i) {
-    // Ranks are forked from ddp-trainer --template; to run one alone, the user omits --template.
-    if (target.is_trainer_config && spec.argv[i] == "--template") continue;
     const std::string& word = i == 0 ? target.program : spec.argv[i];
     text += (i == 0 ? "" : " ") + QuoteForShell(word);
   }
@@ -100,9 +98,8 @@ std::string Header(const Attempt& attempt) {
     text +=
         "# Ranks as if every node had " + std::to_string(plan.local_world_size()) + " workers.\n";
   }
-  if (plan.target.is_trainer_config) {
-    text += "# The ranks are forked from one process, " + QuoteForShell(plan.target.program) +
-            " --template.\n";
+  if (!plan.target.template_argv.empty()) {
+    text += "# The ranks are forked from one process, " + plan.target.template_text + ".\n";
   }
   text += "# Left out, because they mean one running job:";
   for (const std::string_view name : kOfOneJob) text += " " + std::string(name);

@@ -15,7 +15,7 @@ fi
 choose_compiler
 say "Configure build/tidy"
 cmake --preset core -B build/tidy -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
-cmake --build build/tidy --target launcher/errors_page.cc >/dev/null
+cmake --build build/tidy --target launcher/errors_page.cc launcher/cli/python_template.cc >/dev/null
 say "clang-tidy"
 # --config-file: a dozen files are included by one in the build folder, where no .clang-tidy is.
 python3 - <<'PYTHON' |

@@ -48,7 +48,7 @@ Status Agent::Begin() {
   LogBegin(plan_, log_);
   surroundings_.processes.OnExit([this](pid_t pid, const ProcessExit& exit) { OnExit(pid, exit); });
   DDPRUN_ASSIGN(output_, JobOutput::Create(plan_, surroundings_.console, log_));
-  if (plan_.target.is_trainer_config) {
+  if (!plan_.target.template_argv.empty()) {
     template_ = std::make_unique<TemplateHost>(
         Surroundings(), plan_,
         TemplateHost::Events{.on_ready = [this] { StartIfReady(); },

@@ -31,7 +31,7 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   template_ = worker_template;
   GroupHandlers handlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
                          .on_done = [this] { OnWorkersDone(); }};
-  if (template_ != nullptr && one_node() && plan_.options.rdzv.rules.max_restarts > 0) {
+  if (plan_.target.is_trainer_config && one_node() && plan_.options.rdzv.rules.max_restarts > 0) {
     handlers.replacement_of = [this](const WorkerRecord& lost) { return Replace(lost); };
   }
   group_.emplace(surroundings_,

@@ -55,7 +55,7 @@ int SendMessage(int socket, const std::string& text, const std::vector<UniqueFd>
 
 Error TemplateGone(const std::string& why) {
   return Error{.title = "WORKER TEMPLATE FAILED",
-               .what = "ddp-trainer, which forks the workers, " + why + ".",
+               .what = "The process that forks the workers " + why + ".",
                .page = "template-failed"};
 }
 
@@ -113,11 +113,11 @@ void TemplateClient::ForkWorkers(const std::vector<ForkOrder>& orders,
     for (const auto& [name, value] : order.env.set) env[name] = value;
     std::vector<std::string> unset = order.env.unset;
     unset.emplace_back(kSocketVariable);
+    json fork = {
+        {"local_rank", order.local_rank}, {"env", std::move(env)}, {"unset", std::move(unset)}};
+    if (!order.argv.empty()) fork["argv"] = order.argv;
     Message message;
-    message.text = JsonText({{"fork",
-                              {{"local_rank", order.local_rank},
-                               {"env", std::move(env)},
-                               {"unset", std::move(unset)}}}});
+    message.text = JsonText({{"fork", std::move(fork)}});
     for (const int fd : order.fds) message.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     outgoing_.push_back(std::move(message));
   }

@@ -1,9 +1,10 @@
-// The agent's side of the worker template: one process that has LibTorch loaded and forks the
-// node's workers. The messages are one JSON datagram each on a SOCK_SEQPACKET socket:
+// The agent's side of the worker template: one process that has loaded what the node's workers
+// need, and forks them. The messages are one JSON datagram each on a SOCK_SEQPACKET socket:
 //   template -> agent  {"ready":true}, {"pids":[...]} in local rank order
-//   agent -> template  {"fork":{"local_rank":i,"env":{...},"unset":[...]}} with the descriptors
-//                      [stdin, stdout, stderr, node memory] and, if there is one, the flight
-//                      recorder, then {"go":{"agent_pid":P}}
+//   agent -> template  {"fork":{"local_rank":i,"env":{...},"unset":[...],"argv":[...]}} with the
+//                      descriptors [stdin, stdout, stderr, node memory] and, if there is one, the
+//                      flight recorder, then {"go":{"agent_pid":P}}. A worker without "argv" has
+//                      the words of the template's command.
 #pragma once
 
 #include <sys/types.h>
@@ -34,6 +35,7 @@ EnvironmentChange ChangeOf(const Environment& from, const Environment& to);
 struct ForkOrder {
   int local_rank = 0;
   EnvironmentChange env;
+  std::vector<std::string> argv = {};  // empty means that of the template's command
   std::vector<int> fds = {};  // see the head of this file; borrowed until ForkWorkers() returns
 };
 

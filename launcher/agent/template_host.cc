@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "launcher/agent/host_share.h"
 #include "launcher/agent/worker_defaults.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/cli/device_count.h"
@@ -20,8 +21,9 @@ TemplateHost::TemplateHost(const GroupSurroundings& surroundings,
                            const AgentPlan& plan,
                            Events events)
     : surroundings_(surroundings), plan_(plan), events_(std::move(events)), env_(plan.env) {
-  // Sets the number of threads before the fork, because OpenMP reads it when it is loaded.
-  ShareCores(UsableCores(), plan.local_world_size(), env_);
+  // Libraries that are loaded before the fork read variables then, as OpenMP its number of threads.
+  if (plan.options.host_share) SetHostShare(*plan.options.host_share, env_);
+  SetWorkerDefaults(UsableCores(), plan.local_world_size(), env_);
   env_.Set("DDPRUN_JOB_ID", plan.job_id);
 }
 
@@ -37,7 +39,7 @@ Status TemplateHost::EnsureRunning() {
   surroundings_.processes.MarkPipe(write_end.get());
   SpawnRequest request{.name = plan_.target.program,
                        .program = plan_.target.program,
-                       .argv = plan_.target.argv,
+                       .argv = plan_.target.template_argv,
                        .env = env_.Entries(),
                        .stderr_fd = write_end.get()};
   DDPRUN_ASSIGN(client_, TemplateClient::Start(surroundings_.io, surroundings_.processes,
@@ -58,9 +60,11 @@ void TemplateHost::Start(std::span<const WorkerSpec> specs, Handlers handlers) {
     if (!fds) return handlers.on_done(fds.error());
     const int out = (*fds)->out.valid() ? (*fds)->out.get() : STDOUT_FILENO;
     const int err = (*fds)->err.valid() ? (*fds)->err.get() : STDERR_FILENO;
-    orders.push_back({.local_rank = specs[i].local_rank,
-                      .env = ChangeOf(env_, specs[i].env),
-                      .fds = {STDIN_FILENO, out, err}});
+    orders.push_back(
+        {.local_rank = specs[i].local_rank,
+         .env = ChangeOf(env_, specs[i].env),
+         .argv = specs[i].argv == plan_.target.argv ? std::vector<std::string>() : specs[i].argv,
+         .fds = {STDIN_FILENO, out, err}});
     std::ranges::copy(specs[i].inherited_fds, std::back_inserter(orders.back().fds));
   }
   SetBusy(true);

@@ -1,5 +1,6 @@
 // Flags that say what to run, and flags for trainer configs.
 #include "launcher/cli/flag.h"
+#include "launcher/cli/preload.h"
 #include "launcher/cli/read_value.h"
 
 namespace ddprun::launcher {
@@ -35,6 +36,13 @@ std::vector<Flag> RunFlags() {
                "--local-rank=N, as python -m torch.distributed.launch does",
        .read = [](std::string_view text,
                   Options& o) { return ReadSwitch(text, o.use_env.emplace()); }},
+      {.name = "preload",
+       .value = "MODULE",
+       .of_torchrun = false,
+       .help = "Import these Python modules once on a node and fork the workers, as --preload "
+               "torch,numpy: they start faster",
+       .expected = "names of Python modules, separated by commas",
+       .read = [](std::string_view text, Options& o) { return ReadModules(text, o.preload); }},
       {.name = "dry_run",
        .of_torchrun = false,
        .help = "Check the config, print the commands and variables of all workers, start nothing",

@@ -122,11 +122,11 @@ struct Options {
   std::vector<std::string> sweep;      // --sweep a.b=1,2, for a trainer config
   std::string resume;                  // a run folder, or a checkpoint in it; "" means none
   bool dry_run = false;
+  std::vector<std::string> preload;  // modules that a worker template imports; empty: no template
   std::string target;
   std::vector<std::string> target_args;
 
-  // Lines for the user: flags that were accepted but change nothing.
-  std::vector<std::string> notes;
+  std::vector<std::string> notes;  // lines for the user about flags that change nothing
 
   bool several_nodes() const { return rdzv.rules.max_nodes > 1; }
 };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/cli/command_line.h"
+#include "launcher/cli/preload.h"
 
 namespace ddprun::launcher {
 
@@ -120,6 +121,40 @@ Status CheckArgsOfConfig(const Options& options) {
   return {};
 }
 
+// Finds what to execute for each worker, without the template of --preload.
+Result<Target> FindTarget(const Options& options,
+                          const Environment& env,
+                          const std::string& program_folder) {
+  const std::string& name = options.target;
+  if (options.module) return PythonTarget(options, env, program_folder);
+  if (options.run_path || (!options.no_python && name.ends_with(".py"))) {
+    DDPRUN_TRY(CheckReadable(name, Code::kNotFound, "Python script"));
+    return PythonTarget(options, env, program_folder);
+  }
+  if (!options.no_python && name.ends_with(".json")) {
+    DDPRUN_TRY(CheckReadable(name, Code::kUsage, "config file"));
+    DDPRUN_TRY(CheckArgsOfConfig(options));
+    DDPRUN_ASSIGN(const std::string trainer, FindTrainer(env, program_folder));
+    Target target{.name = name,
+                  .program = trainer,
+                  .argv = {trainer, AsPath(name)},
+                  .template_text = trainer + " --template",
+                  .is_trainer_config = true};
+    for (const std::string& pair : options.overrides) Append(target.argv, {"--set", pair});
+    Append(target.argv, options.target_args);
+    target.template_argv = target.argv;
+    target.template_argv.insert(target.template_argv.begin() + 1, "--template");
+    return target;
+  }
+  if (!options.no_python && IsPythonWithoutSuffix(name)) {
+    return PythonTarget(options, env, program_folder);
+  }
+  DDPRUN_ASSIGN(std::string program, FindProgram(name, env));
+  Target target{.name = name, .program = std::move(program), .argv = {name}};
+  Append(target.argv, options.target_args);
+  return target;
+}
+
 }  // namespace
 
 std::string ProgramFolder() {
@@ -144,30 +179,8 @@ Result<std::string> FindTrainer(const Environment& env, const std::string& progr
 Result<Target> ResolveTarget(const Options& options,
                              const Environment& env,
                              const std::string& program_folder) {
-  const std::string& name = options.target;
-  if (options.module) return PythonTarget(options, env, program_folder);
-  if (options.run_path || (!options.no_python && name.ends_with(".py"))) {
-    DDPRUN_TRY(CheckReadable(name, Code::kNotFound, "Python script"));
-    return PythonTarget(options, env, program_folder);
-  }
-  if (!options.no_python && name.ends_with(".json")) {
-    DDPRUN_TRY(CheckReadable(name, Code::kUsage, "config file"));
-    DDPRUN_TRY(CheckArgsOfConfig(options));
-    DDPRUN_ASSIGN(const std::string trainer, FindTrainer(env, program_folder));
-    Target target{.name = name,
-                  .program = trainer,
-                  .argv = {trainer, "--template", AsPath(name)},
-                  .is_trainer_config = true};
-    for (const std::string& pair : options.overrides) Append(target.argv, {"--set", pair});
-    Append(target.argv, options.target_args);
-    return target;
-  }
-  if (!options.no_python && IsPythonWithoutSuffix(name)) {
-    return PythonTarget(options, env, program_folder);
-  }
-  DDPRUN_ASSIGN(std::string program, FindProgram(name, env));
-  Target target{.name = name, .program = std::move(program), .argv = {name}};
-  Append(target.argv, options.target_args);
+  DDPRUN_ASSIGN(Target target, FindTarget(options, env, program_folder));
+  if (!options.preload.empty()) DDPRUN_TRY(AddPreload(options.preload, target));
   return target;
 }
 

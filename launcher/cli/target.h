@@ -11,10 +11,12 @@
 namespace ddprun::launcher {
 
 struct Target {
-  std::string name;     // as the user wrote it, for messages
-  std::string program;  // path for execve
-  // Each worker's argv before ${local_rank} is replaced, or the template's for a trainer config.
-  std::vector<std::string> argv;
+  std::string name;               // as the user wrote it, for messages
+  std::string program;            // path for execve
+  std::vector<std::string> argv;  // of each worker, before ${local_rank} is replaced
+  // Command of the process that forks the workers; empty means that `program` is started for each.
+  std::vector<std::string> template_argv = {};
+  std::string template_text = {};  // that process, for people
   bool is_trainer_config = false;
   bool is_python = false;  // `program` is a Python that runs a script or module
 };

@@ -52,7 +52,7 @@ class NamedPages(unittest.TestCase):
 
     def test_have_a_section_each_and_every_section_is_named(self):
         sources = [path.read_text() for folder in FOLDERS
-                   for path in (ROOT / folder).rglob("*") if path.suffix in (".cc", ".h")]
+                   for path in (ROOT / folder).rglob("*") if path.suffix in (".cc", ".h", ".py")]
         text = (ROOT / "docs" / "errors.md").read_text()
         sections = re.findall(r"^### (\S+)$", text, re.MULTILINE)
         self.assertEqual(len(set(sections)), len(sections), "a section stands there twice")

@@ -39,6 +39,7 @@ Kind ChooseKind(World& world) {
   AgentPlan& plan = kind.plan;
   plan.target = {.name = "worker", .program = "/worker", .argv = {"worker"}};
   plan.target.is_trainer_config = world.Chance(40);
+  if (plan.target.is_trainer_config) plan.target.template_argv = {"worker", "--template"};
   plan.env.Set("OMP_NUM_THREADS", "1");
   plan.options.rdzv.local_world_size = world.Pick(1, 3);
   plan.host = "host";

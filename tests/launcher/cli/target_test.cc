@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "launcher/cli/preload.h"
 #include "tests/launcher/temp_folder.h"
 
 namespace ddprun::launcher {
@@ -44,7 +45,7 @@ TEST_F(TargetTest, GivesAFileThatBeginsWithADashAsAPath) {
   bin_.File("-train.py");
   bin_.File("-train.json");
   EXPECT_THAT(Resolve("-train.py")->argv, ElementsAre(python_, "-u", "./-train.py", "a", "b"));
-  EXPECT_EQ(Resolve("-train.json", TakeOverrides)->argv[2], "./-train.json");
+  EXPECT_EQ(Resolve("-train.json", TakeOverrides)->argv[1], "./-train.json");
   std::filesystem::current_path(before);
 }
 
@@ -69,8 +70,31 @@ TEST_F(TargetTest, RunsAConfigThroughTheTrainerBesideDdprun) {
   const std::string config = bin_.File("train.json");
   const auto target = Resolve(config, TakeOverrides);
   EXPECT_TRUE(target->is_trainer_config);
-  EXPECT_THAT(target->argv, ElementsAre(trainer_, "--template", config, "--set", "a=b"));
+  EXPECT_THAT(target->argv, ElementsAre(trainer_, config, "--set", "a=b"));
+  EXPECT_THAT(target->template_argv, ElementsAre(trainer_, "--template", config, "--set", "a=b"));
   EXPECT_EQ(Resolve(config).error().title, "UNKNOWN FLAG");
+}
+
+TEST_F(TargetTest, HasATemplateForAScriptIfModulesArePreloaded) {
+  const std::string script = bin_.File("train.py");
+  const auto preload = [](Options& o) { o.preload = {"torch", "a.b"}; };
+  const auto target = Resolve(script, preload);
+  EXPECT_THAT(target->argv, ElementsAre(python_, "-u", script, "a", "b"));
+  EXPECT_THAT(target->template_argv, ElementsAre(python_, "-u", "-c", kPythonTemplate, "torch,a.b",
+                                                 python_, "-u", script, "a", "b"));
+  bin_.File("program", /*executable=*/true);
+  EXPECT_EQ(Resolve("program", preload).error().title, "FLAGS CONTRADICT");
+  EXPECT_THAT(Resolve(script)->template_argv, testing::IsEmpty());
+}
+
+TEST(ReadModules, TakesNamesBetweenCommas) {
+  std::vector<std::string> names;
+  EXPECT_TRUE(ReadModules("torch,a.b_2", names));
+  EXPECT_THAT(names, ElementsAre("torch", "a.b_2"));
+  for (const char* wrong : {"", "torch,", ".a", "a.", "2a", "a b", "-a", "a/b"}) {
+    EXPECT_FALSE(ReadModules(wrong, names)) << wrong;
+  }
+  EXPECT_EQ(names.size(), 2);
 }
 
 TEST_F(TargetTest, RunsAnythingExecutableAsItIs) {
