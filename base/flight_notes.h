@@ -22,7 +22,16 @@ void NoteResumeCommand(const Environment& env, int local_rank, std::string_view 
 void NoteStart(const Environment& env, int local_rank, int world_size, int restarts);
 
 // The part of a training step that a worker is in (FlightRecorder::SetStepPhase).
-enum class StepPhase : uint8_t { kNone, kData, kCompute, kUpdate, kBetween, kSave };
+enum class StepPhase : uint8_t {
+  kNone,
+  kData,
+  kForward,
+  kBackward,
+  kUpdate,  // and the norm of the gradients
+  kBetween,
+  kEvaluate,
+  kSave  // the part of a save for which training waits
+};
 
 // Numbers of a run for people, after its last reported step.
 struct RunProgress {

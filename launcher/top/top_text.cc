@@ -64,6 +64,7 @@ std::string PhaseText(const FlightSnapshot& flight, Time now) {
   const std::string time = For(flight.step_phase_began, now);
   if (flight.step_phase == StepPhase::kData) return "waits" + time + " for data";
   if (flight.step_phase == StepPhase::kSave) return "saves" + time;
+  if (flight.step_phase == StepPhase::kEvaluate) return "evaluates" + time;
   switch (flight.phase) {
     case WorkerPhase::kStarting:
       return "starts";
@@ -75,8 +76,10 @@ std::string PhaseText(const FlightSnapshot& flight, Time now) {
       break;
   }
   switch (flight.step_phase) {
-    case StepPhase::kCompute:
-      return "computes" + time;
+    case StepPhase::kForward:
+      return "computes forward" + time;
+    case StepPhase::kBackward:
+      return "computes backward" + time;
     case StepPhase::kUpdate:
       return "updates the weights" + time;
     case StepPhase::kBetween:

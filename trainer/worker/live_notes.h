@@ -24,7 +24,7 @@ class PhaseNotes final : public StepPart {
   PhaseNotes(const PhaseNotes&) = delete;
   PhaseNotes& operator=(const PhaseNotes&) = delete;
 
-  void BeforeStep(const Step& /*step*/) override { BeginPhase(StepPhase::kCompute); }
+  void BeforeStep(const Step& /*step*/) override { BeginPhase(StepPhase::kForward); }
   void AfterGradients(const Step& /*step*/) override { BeginPhase(StepPhase::kUpdate); }
   void AfterUpdate(const Step& /*step*/) override { BeginPhase(StepPhase::kBetween); }
 };
