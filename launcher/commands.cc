@@ -13,7 +13,6 @@
 #include "launcher/requests/request_command.h"
 #include "launcher/store/store_command.h"
 #include "launcher/submit/submit.h"
-#include "launcher/top/stacks.h"
 #include "launcher/top/top.h"
 
 namespace ddprun::launcher {

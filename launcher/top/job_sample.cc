@@ -107,7 +107,7 @@ RankSample ReadRank(int local_rank,
 }
 
 double ShareOf(milliseconds cpu_time, milliseconds time) {
-  return static_cast<double>(cpu_time.count()) /
+  return static_cast<double>(std::max<int64_t>(cpu_time.count(), 0)) /
          static_cast<double>(std::max<int64_t>(time.count(), 1));
 }
 
@@ -141,12 +141,18 @@ const RecordedCollective* LongestWait(const FlightSnapshot& flight) {
   return longest;
 }
 
-void MeasureSince(const JobSample& before, JobSample& now) {
-  const auto time = std::chrono::duration_cast<milliseconds>(now.now - before.now);
-  for (RankSample& rank : now.ranks) {
-    for (const RankSample& old : before.ranks) {
-      if (old.worker.pid != rank.worker.pid || rank.worker.pid == 0) continue;
-      rank.cpu_share = ShareOf(std::max(rank.cpu_time - old.cpu_time, milliseconds(0)), time);
+void MeasureSince(std::span<const JobSample> before, std::span<JobSample> now) {
+  std::map<pid_t, std::pair<milliseconds, std::chrono::steady_clock::time_point>> old;
+  for (const JobSample& job : before) {
+    for (const RankSample& rank : job.ranks) old[rank.worker.pid] = {rank.cpu_time, job.now};
+  }
+  for (JobSample& job : now) {
+    for (RankSample& rank : job.ranks) {
+      const auto known = old.find(rank.worker.pid);
+      if (known == old.end()) continue;
+      const auto& [cpu_time, time] = known->second;
+      rank.cpu_share = ShareOf(rank.cpu_time - cpu_time,
+                               std::chrono::duration_cast<milliseconds>(job.now - time));
     }
   }
 }

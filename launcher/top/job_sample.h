@@ -41,8 +41,8 @@ struct JobSample {
 // Reads what /proc and the flight recorder have. A process that ends meanwhile is left out.
 JobSample ReadJob(const LocalJob& job, std::span<const ProcessEntry> processes);
 
-// Pure. Sets each rank's share of CPU to that since `before`, an earlier sample of the job.
-void MeasureSince(const JobSample& before, JobSample& now);
+// Pure. Sets the shares of CPU to those since `before`, an earlier sample.
+void MeasureSince(std::span<const JobSample> before, std::span<JobSample> now);
 
 // Returns the collective or message for which the rank has waited longest; nullptr means that it
 // does not wait.

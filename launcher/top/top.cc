@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
+#include <ctime>
 #include <utility>
 
 #include "launcher/top/choose_jobs.h"
 #include "launcher/top/screen.h"
 #include "launcher/top/top_text.h"
+#include "rendezvous/net/address.h"
 
 namespace ddprun::launcher {
 
@@ -62,13 +65,13 @@ Result<TopOptions> ParseTopOptions(const std::vector<std::string>& args) {
   return options;
 }
 
-// Sets the shares of CPU to those since the sample of before.
-void MeasureSince(const TopSample& before, TopSample& now) {
-  for (JobSample& job : now.jobs) {
-    for (const JobSample& old : before.jobs) {
-      if (old.agent == job.agent) MeasureSince(old, job);
-    }
-  }
+// Returns "ddprun top on node7 at 17:02:41, q ends it".
+std::string TitleLine() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  std::array<char, 16> time{};
+  std::strftime(time.data(), time.size(), "%H:%M:%S", ::localtime_r(&now, &local));
+  return "ddprun top on " + rendezvous::HostName() + " at " + time.data() + ", q ends it";
 }
 
 Result<int> RunOnScreen(const TopOptions& options, const Environment& env) {
@@ -81,13 +84,13 @@ Result<int> RunOnScreen(const TopOptions& options, const Environment& env) {
     Screen screen(mask);
     TopSample sample = before;
     while (!code) {
-      const std::string text = TopText(sample, {.columns = screen.columns(), .bold = bold});
-      if (!screen.Show(text)) return 1;
+      const TopStyle style{.columns = screen.columns(), .bold = bold, .title = TitleLine()};
+      if (!screen.Show(TopText(sample, style))) return 1;
       code = screen.Wait(kInterval);
       auto next = SampleJobs(options.job);
       if (!next) break;
       before = std::exchange(sample, *std::move(next));
-      MeasureSince(before, sample);
+      MeasureSince(before.jobs, sample.jobs);
     }
   }
   if (!code) std::printf("job %s has ended\n", options.job.c_str());

@@ -95,10 +95,6 @@ std::string PlaceText(const ProcessPlace& place) {
   return place.state == 'D' ? "cannot be interrupted, " + where : where;
 }
 
-std::string Plural(int64_t count, const char* thing) {
-  return CountText(count, thing);
-}
-
 const RankSample* FirstWithRun(const JobSample& job) {
   for (const RankSample& rank : job.ranks) {
     if (rank.worker.flight && rank.worker.flight->run) return &rank;
@@ -120,15 +116,16 @@ std::string ProgressLine(const JobSample& job) {
       add(Format("loss %.4f", run.loss));
       add(Format(run.samples_per_second < 10 ? "%.2f samples/s" : "%.0f samples/s",
                  run.samples_per_second));
-      const double left = run.step_seconds * static_cast<double>(run.total_steps - flight.step + 1);
+      const double left = run.step_seconds * (static_cast<double>(run.total_steps) -
+                                              static_cast<double>(flight.step) + 1);
       if (left >= 0 && left < 1e9) add(ClockText(static_cast<int64_t>(left)) + " left");
     }
   }
   const auto here = static_cast<int64_t>(job.ranks.size());
   add(here > 0 && job.world_size > here
-          ? std::to_string(here) + " of " + Plural(job.world_size, "rank") + " here"
-          : Plural(here, "rank"));
-  if (job.restarts > 0) add(Plural(job.restarts, "restart"));
+          ? std::to_string(here) + " of " + CountText(job.world_size, "rank") + " here"
+          : CountText(here, "rank"));
+  if (job.restarts > 0) add(CountText(job.restarts, "restart"));
   if (!job.slurm_job.empty()) add("SLURM job " + MakePrintable(job.slurm_job));
   add(job.folder);
   return text;
@@ -155,8 +152,8 @@ std::string AwaitedLine(const JobSample& job) {
 
 std::vector<std::string> LinesOf(const JobSample& job) {
   std::vector<std::string> lines = {
-      std::to_string(job.agent) + "  " + job.command + "  (" + job.user + ", for " +
-          ClockText(job.lifetime.count()) + ")",
+      std::to_string(job.agent) + "  " + job.user + "  " + ClockText(job.lifetime.count()) + "  " +
+          job.command,
   };
   if (job.ranks.empty()) {
     lines.emplace_back("  no workers now: they start, restart, or the other nodes have not come");
@@ -239,7 +236,7 @@ std::string DoingText(const RankSample& rank, Time now) {
 }
 
 std::string TopText(const TopSample& sample, const TopStyle& style) {
-  std::string text;
+  std::string text = style.title.empty() ? "" : Cut(style.title, style.columns) + "\n";
   for (const JobSample& job : sample.jobs) {
     if (!text.empty()) text += "\n";
     bool first = true;
@@ -249,7 +246,7 @@ std::string TopText(const TopSample& sample, const TopStyle& style) {
       first = false;
     }
   }
-  if (sample.jobs.empty()) text = "No job of ddprun runs here that you may see.\n";
+  if (sample.jobs.empty()) text += "No job of ddprun runs here that you may see.\n";
   if (sample.unreadable.empty()) return text;
   std::vector<std::string> names;
   for (const JobOfAnotherUser& job : sample.unreadable) {

@@ -23,6 +23,7 @@ struct TopSample {
 struct TopStyle {
   size_t columns = 0;  // longer lines are cut; 0 means that they are not
   bool bold = false;   // of the first line of each job
+  std::string title = {};
 };
 
 // Returns what the rank does: "waits 4.6 s in all_reduce 37, bucket 0, 139 KB".

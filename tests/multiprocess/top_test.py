@@ -59,7 +59,7 @@ class Top(TopTest):
             self.assertGreater(rank["memory_bytes"], 1 << 20)
             self.assertGreater(rank["cpu_seconds"], 0)
         text = self.ask("top", str(job.pid)).stdout
-        self.assertRegex(text, rf"^{job.pid}  ddprun .*worker.py")
+        self.assertRegex(text, rf"^{job.pid}  \S+  0:00:\d\d  ddprun .*worker.py")
         self.assertIn(f"    1 {seen['ranks'][1]['pid']:8}        - ", text)
         self.end(job)
         self.assertIsNone(self.job_in_json(job))
@@ -214,15 +214,15 @@ class Screen(TopTest):
 
     def test_fits_the_terminal(self):
         job = self.start_sleepers("--log_level=INFO")
-        self.start_top(str(job.pid), rows=4, columns=30)
+        self.start_top(str(job.pid), rows=6, columns=30)
         self.read_until(lambda: "\x1b[J" in self.shown, "a screen")
         frame = self.shown.partition("\x1b[J")[0].partition("\x1b[H")[2]
         for sequence in ("\x1b[K", "\x1b[1m", "\x1b[0m"):
             frame = frame.replace(sequence, "")
         lines = frame.split("\r\n")
-        self.assertEqual(len(lines), 4)
+        self.assertEqual(len(lines), 6)
         self.assertLessEqual(max(map(len, lines)), 30, lines)
-        self.assertEqual(lines[3], "... and 2 more lines")
+        self.assertEqual(lines[5], "... and 2 more lines")
         # A larger terminal is used at once.
         fcntl.ioctl(self.slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
         self.read_until(lambda: "MEMORY  DOES" in self.shown, "a larger screen")
