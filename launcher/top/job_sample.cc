@@ -27,7 +27,7 @@ struct Candidate {
   ProcessEntry process;
   pid_t inner_pid = 0;  // in its own namespace of processes: as the worker itself sees it
   int64_t memory = 0;
-  std::string local_rank = {};  // "" if it was forked by a template
+  std::string own_page = {};  // of the flight recorder; "" if it was forked by a template
 };
 
 // Returns the number after `name` in /proc/PID/status: the last one of its line.
@@ -51,7 +51,8 @@ std::vector<Candidate> CandidatesOf(const LocalJob& job, std::span<const Process
                         .memory = StatusNumber(*status, "VmRSS") * 1024};
     // A worker of this attempt: a job within a job inherits the variables of the outer one.
     if (VariableOf(process.pid, kFlightRecorderVariable) == recorder) {
-      candidate.local_rank = VariableOf(process.pid, "LOCAL_RANK");
+      candidate.own_page = VariableOf(process.pid, kFlightPageVariable);
+      if (candidate.own_page.empty()) candidate.own_page = VariableOf(process.pid, "LOCAL_RANK");
     }
     found.push_back(std::move(candidate));
   }
@@ -85,12 +86,12 @@ milliseconds LifetimeOf(const ProcessEntry& process) {
   return std::max(up - milliseconds(ticks * 1000 / ticks_per_second), milliseconds(0));
 }
 
-RankSample ReadRank(int local_rank,
+RankSample ReadRank(int page,
                     std::span<const Candidate> candidates,
                     std::optional<FlightSnapshot> flight) {
-  RankSample sample{.worker = {.rank = -1, .local_rank = local_rank}};
+  RankSample sample{.worker = {.rank = -1, .local_rank = page}};
   for (const Candidate& candidate : candidates) {
-    const bool named = candidate.local_rank == std::to_string(local_rank);
+    const bool named = candidate.own_page == std::to_string(page);
     const bool attached = flight && flight->pid == candidate.inner_pid;
     if (!named && !attached) continue;
     const pid_t pid = candidate.process.pid;
@@ -173,8 +174,8 @@ JobSample ReadJob(const LocalJob& job, std::span<const ProcessEntry> processes) 
   if (!reader) return sample;
   const std::vector<Candidate> candidates = CandidatesOf(job, processes);
   std::vector<LiveWorker> living;
-  for (int local_rank = 0; local_rank < (*reader)->count(); ++local_rank) {
-    RankSample rank = ReadRank(local_rank, candidates, (*reader)->Read(local_rank));
+  for (int page = 0; page < (*reader)->count(); ++page) {
+    RankSample rank = ReadRank(page, candidates, (*reader)->Read(page));
     const WorkerActivity& worker = rank.worker;
     if (worker.flight && worker.flight->world_size > 0) {
       sample.world_size = worker.flight->world_size;
@@ -185,7 +186,7 @@ JobSample ReadJob(const LocalJob& job, std::span<const ProcessEntry> processes) 
     }
     if (worker.pid != 0 && worker.rank == 0) sample.folder = MakePrintable(RunFolderOf(worker.pid));
     // A worker of unknown rank cannot be told from others: each gets a number of its own.
-    if (worker.pid != 0) living.push_back({-1 - local_rank, local_rank, worker.pid});
+    if (worker.pid != 0) living.push_back({-1 - page, page, worker.pid});
     sample.ranks.push_back(std::move(rank));
   }
   const std::map<pid_t, milliseconds> times = CpuTimes(living);

@@ -1,5 +1,4 @@
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -68,35 +67,17 @@ std::vector<StackTool> ToolsFor(pid_t pid) {
   };
 }
 
-// Returns the words of the process's command line.
-std::vector<std::string> ArgumentsOf(pid_t pid) {
-  const auto text = ReadIfReadable("/proc/" + std::to_string(pid) + "/cmdline").value_or("");
-  std::vector<std::string> words;
-  for (const std::string_view word : SplitAt(text, '\0')) words.emplace_back(word);
-  return words;
-}
-
 bool IsPython(pid_t pid) {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/" + std::to_string(pid) + "/exe", error);
   return program.filename().string().starts_with("python");
 }
 
-// Returns the path of the tool; "" means that there is none. A virtual environment has the tool
-// beside its Python.
-std::string PathOf(const StackTool& tool, pid_t pid, const Environment& env) {
-  if (tool.for_python) {
-    const fs::path beside = fs::path(ArgumentsOf(pid)[0]).parent_path() / tool.program;
-    if (beside.is_absolute() && ::access(beside.c_str(), X_OK) == 0) return beside.string();
-  }
-  const Result<std::string> found = FindProgram(tool.program, env);
-  return found ? *found : "";
-}
-
 // Returns the lines from the first one of a stack on; "" if there is none.
 std::string StacksIn(const std::string& output, const StackTool& tool) {
   std::string stacks;
   for (const std::string& line : SplitLines(MakePrintable(output))) {
+    if (line.starts_with("[Inferior ")) continue;  // gdb's last word
     if (!stacks.empty() || line.starts_with(tool.first)) stacks += line + "\n";
   }
   return stacks;
@@ -131,20 +112,21 @@ std::string ReadStacks(pid_t pid, const Environment& env) {
   std::string reasons;
   for (const StackTool& tool : ToolsFor(pid)) {
     if (tool.for_python && !python) continue;
-    const std::string path = PathOf(tool, pid, env);
-    if (path.empty()) {
-      reasons += std::string(reasons.empty() ? "" : "; ") + tool.program + " is not installed";
+    // Of this user's PATH only, because root may look at programs of users.
+    const Result<std::string> path = FindProgram(tool.program, env);
+    reasons += std::string(reasons.empty() ? "" : "; ") + tool.program;
+    if (!path) {
+      reasons += " is not installed";
       continue;
     }
-    std::vector<std::string> command = {path};
+    std::vector<std::string> command = {*path};
     command.insert(command.end(), tool.arguments.begin(), tool.arguments.end());
     const auto output = RunForOutput(command, env, /*with_stderr=*/true, kPatience);
     // A tool that was killed may leave the process stopped.
     if (!output && !stopped && ReadProcessPlace(pid).state == 'T') ::kill(pid, SIGCONT);
     const std::string stacks = output ? StacksIn(output->text, tool) : "";
     if (!stacks.empty()) return stacks;
-    reasons += std::string(reasons.empty() ? "" : "; ") + tool.program + " found no stack";
-    if (!output) reasons += " within a minute";
+    reasons += output ? " found no stack" : " found no stack within a minute";
   }
   return ThreadLines(pid) + "No stacks: " + reasons +
          ". Install py-spy for Python, gdb for other programs. If the\nsystem lets a process only "

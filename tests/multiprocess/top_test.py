@@ -67,6 +67,13 @@ class Top(TopTest):
         self.assertEqual(ended.returncode, 2)
         self.assertIn("-- NO SUCH JOB", ended.stderr)
 
+    def test_tells_ranks_apart_whose_local_rank_is_0(self):
+        job = self.start_sleepers("--virtual_local_rank")
+        ranks = self.job_in_json(job)["ranks"]
+        self.assertEqual([rank["rank"] for rank in ranks], [0, 1])
+        self.assertEqual(len({rank["pid"] for rank in ranks}), 2)
+        self.end(job)
+
     def test_shows_restarts_and_a_job_within_a_job(self):
         worker = self.script("worker.py", SLEEP)
         again = self.script("again.py", f"""
@@ -144,11 +151,15 @@ time.sleep(600)
                            (self.job_in_json(job) or {}).get("loss") is not None, "a loss")
         self.assertIsNone(job.poll(), job.poll() and job.communicate())
         last = [0, 0]
+        phases = set()
         for _ in range(50):
             seen = self.job_in_json(job)
+            phases.update(rank["does"].split(",")[0] for rank in seen["ranks"])
             steps = [rank["step"] for rank in seen["ranks"]]
             self.assertTrue(all(old <= new for old, new in zip(last, steps)), (last, steps))
             last = steps
+        self.assertNotIn("trains", phases)  # the loop says more than that
+        self.assertNotIn("starts", phases)
         self.assertEqual((seen["world_size"], seen["total_steps"]), (2, 10**6))
         self.assertGreater(seen["samples_per_second"], 0)
         folder = self.path("runs/top")
@@ -159,7 +170,7 @@ time.sleep(600)
         self.assertEqual(job.returncode, 0, job.err)
         # metrics.jsonl has what top has shown.
         with open(self.path("runs/top/metrics.jsonl")) as file:
-            losses = [json.loads(line).get("loss") for line in file]
+            losses = [json.loads(line).get("mean_loss") for line in file]
         self.assertTrue(any(loss is not None and abs(loss - seen["loss"]) < 1e-6
                             for loss in losses), seen["loss"])
 
@@ -235,7 +246,8 @@ class Stacks(TopTest):
         os.chmod(path, 0o755)
 
     def test_come_from_a_tool_and_the_job_goes_on(self):
-        self.tool("gdb", 'echo "[New LWP 7]"; echo "Thread 1 of: $*"; echo "#0 main"\n')
+        self.tool("gdb", 'echo "[New LWP 7]"; echo "Thread 1 of: $*"; echo "#0 main"\n'
+                         'echo "[Inferior 1 (process 7) detached]"\n')
         job = self.start("--no_python", "--nproc_per_node=2", "sleep", f"600.{self.sleep_mark}")
         self.addCleanup(job.wait)
         self.addCleanup(job.kill)
@@ -244,7 +256,7 @@ class Stacks(TopTest):
         self.assertEqual((stacks.returncode, stacks.stderr), (0, ""))
         pid = self.job_in_json(job)["ranks"][1]["pid"]
         self.assertRegex(stacks.stdout, rf"^-- RANK 1 -+ pid {pid}\n")
-        self.assertNotIn("New LWP", stacks.stdout)
+        self.assertNotIn("[", stacks.stdout.partition("Thread 1")[2])
         self.assertRegex(stacks.stdout, rf"Thread 1 of: .*-p {pid} .*\n#0 main\n")
         none = self.ask("stacks", str(job.pid), "--rank=2")
         self.assertEqual(none.returncode, 2)
