@@ -3,6 +3,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <array>
+#include <bit>
+#include <iterator>
+
 #include "base/flight_page.h"
 
 namespace ddprun {
@@ -35,6 +39,22 @@ void NoteResumeCommand(const Environment& env, int local_rank, std::string_view 
   OnPage(env, local_rank, [&](FlightPage& page) {
     const FlightWriting writing(page.resume_command.version);
     PutText(page.resume_command.text, command);
+  });
+}
+
+void NoteStart(const Environment& env, int local_rank, int world_size, int restarts) {
+  OnPage(env, local_rank, [&](FlightPage& page) {
+    Put(page.world_size, static_cast<uint64_t>(world_size));
+    Put(page.restarts, static_cast<uint64_t>(restarts));
+  });
+}
+
+void NoteRun(const Environment& env, int local_rank, const RunProgress& run) {
+  using Words = std::array<uint64_t, std::size(FlightRun().numbers)>;
+  const auto words = std::bit_cast<Words>(run);
+  OnPage(env, local_rank, [&](FlightPage& page) {
+    const FlightWriting writing(page.run.version);
+    for (size_t i = 0; i < words.size(); ++i) Put(page.run.numbers[i], words[i]);
   });
 }
 

@@ -17,8 +17,7 @@ namespace ddprun {
 using FlightWord = std::atomic<uint64_t>;
 static_assert(FlightWord::is_always_lock_free && sizeof(FlightWord) == sizeof(uint64_t));
 
-// "ddpfly" and the layout's version.
-inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0005;
+inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0005;  // "ddpfly", the layout's version
 inline constexpr size_t kFlightPageBytes = 12288;
 inline constexpr size_t kRecordedGpuBytes = 16;  // a longer address is cut
 inline constexpr size_t kRecordedCommandBytes = 1024;
@@ -53,6 +52,12 @@ struct FlightCommand {
   FlightWord text[kRecordedCommandBytes / sizeof(FlightWord)];  // padded with zeros
 };
 
+// A RunProgress (NoteRun). For `version` see FlightEntry.
+struct FlightRun {
+  FlightWord version;
+  FlightWord numbers[4];
+};
+
 // A new file is all zeros: `magic` is 0 until a worker has attached itself.
 struct FlightPage {
   FlightWord magic;  // written last
@@ -71,9 +76,13 @@ struct FlightPage {
   FlightLine lines[kRecordedLines];
   FlightWord gpu[kRecordedGpuBytes / sizeof(FlightWord)];  // padded with zeros
   FlightCommand resume_command;
-  char unused[kFlightPageBytes - (16 + kRecordedGroups) * sizeof(FlightWord) -
+  FlightWord world_size;
+  FlightWord restarts;
+  FlightWord step_phase;  // StepPhase in the low eight bits; above them the time, nanoseconds
+  FlightRun run;
+  char unused[kFlightPageBytes - (19 + kRecordedGroups) * sizeof(FlightWord) -
               kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine) -
-              sizeof(FlightCommand)];
+              sizeof(FlightCommand) - sizeof(FlightRun)];
   // These come last because other processes poll them: not in the cache lines of the words above.
   FlightWord recovery_generation;  // SetRecoveryGeneration: generation + 1; 0 means that it cannot
   FlightWord lost_ns;              // MarkLost

@@ -1,9 +1,14 @@
 #include "base/flight_reader.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -52,6 +57,12 @@ std::string Copy(const FlightCommand& command) {
   return TextOf(command.text);
 }
 
+RunProgress Copy(const FlightRun& run) {
+  std::array<uint64_t, std::size(FlightRun().numbers)> words{};
+  for (size_t i = 0; i < words.size(); ++i) words[i] = Get(run.numbers[i]);
+  return std::bit_cast<RunProgress>(words);
+}
+
 RecordedCollective Copy(const FlightEntry& entry) {
   const FlightDescription description = Unpack(Get(entry.description));
   RecordedCollective copy;
@@ -94,6 +105,13 @@ Result<std::unique_ptr<FlightReader>> FlightReader::Open(const UniqueFd& file,
       new FlightReader(static_cast<const FlightPage*>(pages), local_world_size));
 }
 
+Result<std::unique_ptr<FlightReader>> FlightReader::Open(const UniqueFd& file) {
+  struct stat status = {};
+  if (::fstat(file.get(), &status) != 0)
+    return SystemError("looking at the flight recorder", errno);
+  return Open(file, static_cast<int>(status.st_size / static_cast<off_t>(kFlightPageBytes)));
+}
+
 FlightReader::~FlightReader() {
   ::munmap(const_cast<FlightPage*>(pages_), static_cast<size_t>(count_) * kFlightPageBytes);
 }
@@ -107,6 +125,12 @@ std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
   snapshot.pid = static_cast<pid_t>(Get(page.pid));
   snapshot.phase = static_cast<WorkerPhase>(Get(page.phase));
   snapshot.step = static_cast<int64_t>(Get(page.step));
+  const uint64_t step_phase = Get(page.step_phase);
+  snapshot.step_phase = static_cast<StepPhase>(step_phase & 0xff);
+  snapshot.step_phase_began = TimeOf(step_phase >> 8);
+  snapshot.run = ReadStable(page.run);
+  snapshot.world_size = static_cast<int64_t>(Get(page.world_size));
+  snapshot.restarts = static_cast<int64_t>(Get(page.restarts));
   snapshot.progress = Get(page.progress);
   // The worker may have overwritten its page: a value out of range is not a generation.
   const uint64_t recovery_generation = Get(page.recovery_generation);

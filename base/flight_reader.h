@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/flight_notes.h"
 #include "base/flight_recorder.h"
 
 namespace ddprun {
@@ -36,6 +37,11 @@ struct FlightSnapshot {
   pid_t pid = 0;
   WorkerPhase phase = WorkerPhase::kStarting;
   int64_t step = 0;
+  StepPhase step_phase = StepPhase::kNone;
+  std::optional<RecordedCollective::Time> step_phase_began = {};
+  std::optional<RunProgress> run = {};  // NoteRun()
+  int64_t world_size = 0;               // NoteStart(); 0 means unknown
+  int64_t restarts = 0;
   uint64_t scheduled = 0;                            // last ticket that was scheduled
   uint64_t started = 0;                              // last ticket that was started
   uint64_t ended = 0;                                // last ticket that has ended
@@ -49,10 +55,13 @@ struct FlightSnapshot {
 class FlightReader {
  public:
   static Result<std::unique_ptr<FlightReader>> Open(const UniqueFd& file, int local_world_size);
+  // Opens the pages of all workers of the file.
+  static Result<std::unique_ptr<FlightReader>> Open(const UniqueFd& file);
   ~FlightReader();
   FlightReader(const FlightReader&) = delete;
   FlightReader& operator=(const FlightReader&) = delete;
 
+  int count() const { return count_; }
   // Returns nullopt while no worker has attached itself. Leaves out collectives and lines that the
   // worker is writing just now. REQUIRES: 0 <= local_rank < local_world_size.
   std::optional<FlightSnapshot> Read(int local_rank) const;

@@ -132,6 +132,12 @@ void FlightRecorder::SetStep(int64_t step) {
   Put(page_.step, static_cast<uint64_t>(step));
 }
 
+StepPhase FlightRecorder::SetStepPhase(StepPhase phase) {
+  const auto before = static_cast<StepPhase>(Get(page_.step_phase) & 0xff);
+  Put(page_.step_phase, NowNs() << 8 | static_cast<uint64_t>(phase));
+  return before;
+}
+
 void FlightRecorder::NoteGroup(uint16_t group) {
   const uint64_t place = page_.groups_noted.fetch_add(1, std::memory_order_relaxed);
   Put(page_.groups[place % kRecordedGroups], uint64_t{group} + 1);

@@ -59,6 +59,7 @@ enum class CollectiveState : uint8_t {
 };
 enum class WorkerPhase : uint8_t { kStarting, kTraining, kEvaluating, kFinishing };
 
+enum class StepPhase : uint8_t;  // base/flight_notes.h
 // Returns "all_reduce", "receive from rank"; "collective" for kOther.
 std::string_view NameOf(CollectiveKind kind);
 
@@ -108,6 +109,7 @@ class FlightRecorder {
   // Called by the training loop's thread. `step` is the current optimizer step, counted from 1.
   void SetPhase(WorkerPhase phase);
   void SetStep(int64_t step);
+  StepPhase SetStepPhase(StepPhase phase);  // returns the phase of before
   // Notes that this worker is in `group` (Collective::group) of some of the ranks. Any thread.
   void NoteGroup(uint16_t group);
   // Notes a line of the log, without newline. Any thread.

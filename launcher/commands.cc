@@ -13,18 +13,21 @@
 #include "launcher/requests/request_command.h"
 #include "launcher/store/store_command.h"
 #include "launcher/submit/submit.h"
+#include "launcher/top/top.h"
 
 namespace ddprun::launcher {
 
 namespace {
 
-constexpr std::array<Subcommand, 7> kSubcommands = {{
+constexpr std::array<Subcommand, 9> kSubcommands = {{
     {"doctor", "[--gpu] [--nodes] [--json]", "what this machine can do, and what is missing",
      RunDoctor},
     {"store", "[options]", "a store on its own, see ddprun store --help", RunStoreCommand},
     {"submit", "[options] TARGET", "a job for SLURM, see ddprun submit --help", RunSubmit},
     {"save", "JOB", "ask a running run for a checkpoint", RunSave},
     {"stop", "JOB", "ask a running run to save and to end", RunStop},
+    {"top", "[JOB] [--json]", "the jobs of this machine, and what their ranks do", RunTop},
+    {"stacks", "JOB [--rank=N]", "the stacks of a running job's ranks", RunStacks},
     {"explain", "NAME", "what a message, or a key of a config, means", RunExplain},
     {"on_host", "", "what --hostfile starts on each host", RunOnHost},
 }};

@@ -44,12 +44,15 @@ MAY_INCLUDE = {
     "launcher/batch": ["launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/submit": ["launcher/batch", "launcher/cli", "launcher/process", *RENDEZVOUS],
     "launcher/requests": ["launcher/submit", "launcher/process", "base"],
+    "launcher/top": [
+        "launcher/cli", "launcher/hang", "launcher/process", "launcher/store", *RENDEZVOUS
+    ],
     "launcher/hosts": [
         "launcher/cli", "launcher/cluster", "launcher/output", "launcher/process", *RENDEZVOUS
     ],
     "launcher": [
         "launcher/doctor", "launcher/hosts", "launcher/sweep", "launcher/agent", "launcher/batch",
-        "launcher/cluster", "launcher/submit", "launcher/requests", *LAUNCHER_PARTS
+        "launcher/cluster", "launcher/submit", "launcher/requests", "launcher/top", *LAUNCHER_PARTS
     ],
     "trainer/config": ["base"],
     "trainer/report": ["trainer/config", "base"],  # keeps the resolved config

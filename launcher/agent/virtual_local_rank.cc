@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "base/flight_recorder.h"
 #include "base/text.h"
 
 namespace ddprun::launcher {
@@ -30,6 +31,7 @@ void ShowOwnGpu(int local_rank, Environment& env) {
   }
   env.Set("CUDA_VISIBLE_DEVICES", device);
   env.Set("LOCAL_RANK", "0");
+  env.Set(kFlightPageVariable, std::to_string(local_rank));
 }
 
 }  // namespace ddprun::launcher

@@ -125,11 +125,18 @@ Culprit FindFirstToStop(Activities activities) {
 
 }  // namespace
 
-Culprit FindCulprit(Activities activities, std::span<const StoreWait> waits) {
+Culprit FindAwaited(Activities activities) {
   if (Culprit stopped = FindStopped(activities); !stopped.ranks.empty()) return stopped;
+  for (Culprit& found : std::vector<Culprit>{FindMissing(activities), FindNotSent(activities)}) {
+    if (IsSomeOf(found.ranks, activities)) return std::move(found);
+  }
+  return {};
+}
+
+Culprit FindCulprit(Activities activities, std::span<const StoreWait> waits) {
+  if (Culprit awaited = FindAwaited(activities); !awaited.ranks.empty()) return awaited;
   for (Culprit& found :
-       std::vector<Culprit>{FindMissing(activities), FindNotSent(activities),
-                            FindInKernel(activities), FindNotInStore(activities, waits),
+       std::vector<Culprit>{FindInKernel(activities), FindNotInStore(activities, waits),
                             FindOddOneOut(activities), FindFirstToStop(activities)}) {
     if (IsSomeOf(found.ranks, activities)) return std::move(found);
   }

@@ -20,12 +20,16 @@ struct Culprit {
 
 // Returns the first of these reasons that is true of some ranks but, except the first, not of all:
 //  - is stopped by a signal or a debugger (state T);
-//  - has not come to a collective, or sent a message, for which others wait;
+//  - has not come to a collective for which others wait;
+//  - has not sent a message for which others wait;
 //  - hangs in the kernel (state D);
 //  - does not wait in the store while others do;
 //  - is in another system call than all others, which are two or more and in one call;
 //  - moved last long before the others did.
 Culprit FindCulprit(std::span<const WorkerActivity> activities, std::span<const StoreWait> waits);
+
+// Returns the first three of these reasons, which are certain.
+Culprit FindAwaited(std::span<const WorkerActivity> activities);
 
 // Returns the last collective that the worker has started; nullptr means none.
 const RecordedCollective* LastCollective(const FlightSnapshot& flight);

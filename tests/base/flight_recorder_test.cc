@@ -8,6 +8,7 @@
 #include "base/flight_notes.h"
 #include "base/flight_page.h"
 #include "base/flight_reader.h"
+#include "base/step_phase.h"
 
 namespace ddprun {
 namespace {
@@ -174,6 +175,44 @@ TEST_F(FlightRecorderTest, NamesTheGpu) {
   note(7, "0000:3b:00.0");  // nobody's place
   NoteGpu(Environment(), 1, "0000:5e:00.0");
   EXPECT_EQ(Gpu(1), "0000:3b:00.0, an");
+}
+
+TEST_F(FlightRecorderTest, KeepsTheNumbersOfTheRunForOneStart) {
+  const auto recorder = Attach(1, 5);
+  Environment environment;
+  environment.Set(std::string(kFlightRecorderVariable), std::to_string(file_.get()));
+  EXPECT_FALSE(Read(1)->run);
+  NoteStart(environment, 1, 8, 2);
+  NoteRun(environment, 1, {.total_steps = 100, .loss = 0.25, .samples_per_second = 32.5});
+  EXPECT_EQ(Read(1)->world_size, 8);
+  EXPECT_EQ(Read(1)->restarts, 2);
+  EXPECT_EQ(Read(1)->run->total_steps, 100);
+  EXPECT_EQ(Read(1)->run->loss, 0.25);
+  EXPECT_EQ(Read(1)->run->samples_per_second, 32.5);
+  EXPECT_EQ(Read(1)->run->step_seconds, 0);
+  const auto replacement = Attach(1, 5);
+  EXPECT_FALSE(Read(1)->run);
+  EXPECT_EQ(Read(1)->world_size, 0);
+}
+
+TEST_F(FlightRecorderTest, GoesBackToThePhaseAroundAnInnerOne) {
+  const std::shared_ptr<FlightRecorder> recorder = Attach(0, 0);
+  NotePhasesIn(recorder);
+  EXPECT_EQ(Read(0)->step_phase, StepPhase::kNone);
+  EXPECT_FALSE(Read(0)->step_phase_began);
+  BeginPhase(StepPhase::kBetween);
+  {
+    const InnerPhase evaluates(StepPhase::kEvaluate);
+    const InnerPhase waits(StepPhase::kData);
+    EXPECT_EQ(Read(0)->step_phase, StepPhase::kData);
+    std::thread([] { const InnerPhase of_another_thread(StepPhase::kSave); }).join();
+    EXPECT_EQ(Read(0)->step_phase, StepPhase::kData);
+  }
+  EXPECT_EQ(Read(0)->step_phase, StepPhase::kBetween);
+  EXPECT_LE(*Read(0)->step_phase_began, std::chrono::steady_clock::now());
+  NotePhasesIn(nullptr);
+  BeginPhase(StepPhase::kUpdate);
+  EXPECT_EQ(Read(0)->step_phase, StepPhase::kBetween);
 }
 
 TEST_F(FlightRecorderTest, KeepsTheLastCommandToGoOn) {

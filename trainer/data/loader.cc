@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/step_phase.h"
 
 namespace ddprun::trainer {
 
@@ -48,6 +49,7 @@ Loader::~Loader() {
 }
 
 std::optional<Batch> Loader::Next() {
+  const InnerPhase waits(StepPhase::kData);
   const bool threads = options_.prefetch > 0 && !dataset_.in_memory();
   std::optional<Batch> batch = threads ? TakeFromThreads() : MakeNext();
   if (batch && next_ % options_.ranks == 0) {

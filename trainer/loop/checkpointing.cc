@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/step_phase.h"
 #include "base/text.h"
 #include "trainer/config/metric_order.h"
 #include "trainer/job/run_text.h"
@@ -126,6 +127,7 @@ void Checkpointing::Begin(int64_t step,
   begun_ = {.step = step, .score = has_lost(step) && !score_ ? begun_.score : score_};
   score_.reset();
   if (saver_ == nullptr) return;
+  const InnerPhase saves(StepPhase::kSave);
   StateDict state = SaveState(owners);
   if (job_.config.checkpoint.save_only_model) KeepModelOnly(state);
   std::set<std::string> parameters = ParameterNames(model);

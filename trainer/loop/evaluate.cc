@@ -11,6 +11,7 @@
 
 #include <ddprun/sampler.h>
 #include "base/failure.h"
+#include "base/step_phase.h"
 #include "trainer/comm/node_meeting.h"
 #include "trainer/compute/precision.h"
 #include "trainer/data/batch_mover.h"
@@ -114,6 +115,7 @@ EvalReport EvaluateOn(const Dataset& data,
                       const std::function<void()>& before_batch,
                       const std::function<bool(double rest)>& stops) {
   const auto begin = std::chrono::steady_clock::now();
+  const InnerPhase evaluates(StepPhase::kEvaluate);
   const at::NoGradGuard no_grad;
   model.eval();
   const auto train_again = c10::make_scope_exit([&] { model.train(); });

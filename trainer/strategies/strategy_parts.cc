@@ -4,6 +4,7 @@
 
 #include "base/failure.h"
 #include "base/last_words.h"
+#include "base/step_phase.h"
 
 namespace ddprun::trainer {
 
@@ -19,6 +20,7 @@ void RunBackward(int64_t step,
                  const at::Tensor& output,
                  const at::Tensor& gradient,
                  const std::function<void()>& rest) {
+  const InnerPhase phase(StepPhase::kBackward);
   try {
     output.backward(gradient);
     if (rest) rest();

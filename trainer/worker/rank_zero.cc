@@ -33,6 +33,7 @@
 #include "trainer/worker/best_checkpoint.h"
 #include "trainer/worker/elastic_warning.h"
 #include "trainer/worker/job_watch.h"
+#include "trainer/worker/live_notes.h"
 #include "trainer/worker/requeued_run.h"
 #include "trainer/worker/sample_text.h"
 #include "trainer/worker/test_at_end.h"
@@ -207,11 +208,13 @@ bool CanResume(const std::string& command, const RunStart& start) {
   return stored && !stored->empty();
 }
 
-void AddResumeNote(const RunStart& start,
-                   const Environment& environment,
-                   int local_rank,
-                   const std::string& command,
-                   Observers& observers) {
+// Adds the observers that write to the page of the flight recorder.
+void AddFlightNotes(const RunStart& start,
+                    const Environment& environment,
+                    int local_rank,
+                    const std::string& command,
+                    Observers& observers) {
+  observers.Add(std::make_unique<RunNumbers>(environment, local_rank));
   if (command.empty()) return;
   observers.Add(std::make_unique<ResumeNote>(command, CanResume(command, start),
                                              [environment, local_rank](std::string_view left) {
@@ -314,7 +317,7 @@ void ReplaceRankZero(const Job& job,
   const int64_t parameters = ParameterCount(trainer.model());
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
   const std::string resume_command = ResumeCommand(job, environment, header, start.folder);
-  AddResumeNote(start, environment, rank.local_rank, resume_command, observers);
+  AddFlightNotes(start, environment, rank.local_rank, resume_command, observers);
   observers.Notify(&Observer::OnBegin, header);
   TrainToTheEnd(job, start, stop, recorder, resume_command, trainer, observers,
                 [&] { trainer.ReportMissed(written, observers); });
@@ -353,7 +356,7 @@ void TrainAsRankZero(const Job& job,
     BeginRun(start, job.config, environment);
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
     AddFiles(job.config.report, start, terminal, observers);
-    AddResumeNote(start, environment, rank.local_rank, resume_command, observers);
+    AddFlightNotes(start, environment, rank.local_rank, resume_command, observers);
     AddJob(stop, environment, terminal, observers);
     observers.Notify(&Observer::OnBegin, header);
   };

@@ -21,6 +21,7 @@
 #include "trainer/loop/trainer.h"
 #include "trainer/worker/begin_training.h"
 #include "trainer/worker/device_mesh.h"
+#include "trainer/worker/live_notes.h"
 #include "trainer/worker/rank_zero.h"
 #include "trainer/worker/requeued_run.h"
 #include "trainer/worker/stop_request.h"
@@ -92,10 +93,12 @@ int Train(const Job& job,
           const Mesh& mesh,
           const Log& log) {
   const bool joins = FirstGeneration(environment) > 0;
+  PhaseNotes phases(recorder);
   Trainer trainer(job, plan, mesh, recorder, log);
   if (recorder != nullptr && RecoversFromPeers(job.config, rank, environment, log)) {
     trainer.ReplaceLostRanks();
   }
+  trainer.AddPart(phases);
   trainer.StopWithin([&stop] { return stop.grace(); });
   trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
   try {
@@ -138,6 +141,9 @@ int RunWorker(const Job& job, const Environment& environment) {
     const bool joins = FirstGeneration(environment) > 0;
     if (!joins) CheckNeeds(job, rank);  // counts all ranks, and the others are running
     const std::shared_ptr<FlightRecorder> recorder = AttachFlightRecorder(environment, rank);
+    const auto restarts = environment.GetInt("TORCHELASTIC_RESTART_COUNT", 0, 0, 1 << 30);
+    NoteStart(environment, rank.local_rank, rank.world_size,
+              static_cast<int>(restarts ? *restarts : 0));
     const Log log =
         OpenLog("rank " + std::to_string(rank.rank), environment, recorder,
                 [](std::string_view line) { std::fwrite(line.data(), 1, line.size(), stderr); });

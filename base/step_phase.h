@@ -1,0 +1,29 @@
+// Notes which part of a training step the calling thread is in, so that `ddprun top` shows it.
+#pragma once
+
+#include <memory>
+
+#include "base/flight_notes.h"
+#include "base/flight_recorder.h"
+
+namespace ddprun {
+
+// From now on the phases of this thread go to `recorder`, which may be nullptr.
+void NotePhasesIn(std::shared_ptr<FlightRecorder> recorder);
+
+// Notes that a phase begins on this thread. Does nothing without a recorder.
+void BeginPhase(StepPhase phase);
+
+// Notes a phase within another one, which goes on when this object ends.
+class InnerPhase {
+ public:
+  explicit InnerPhase(StepPhase phase);
+  ~InnerPhase();
+  InnerPhase(const InnerPhase&) = delete;
+  InnerPhase& operator=(const InnerPhase&) = delete;
+
+ private:
+  const StepPhase before_;
+};
+
+}  // namespace ddprun
