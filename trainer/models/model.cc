@@ -11,9 +11,11 @@
 #include <string_view>
 #include <utility>
 
+#include "base/check.h"
 #include "trainer/compute/recompute.h"
 #include "trainer/compute/weight_copies.h"
 #include "trainer/models/layer_parameters.h"
+#include "trainer/models/lora.h"
 #include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
@@ -170,10 +172,12 @@ Affine Model::AddLinear(const std::string& name,
   const std::array<int64_t, 2> sizes = {out_in ? out : in, out_in ? in : out};
   Affine layer;
   layer.layout = options.layout;
+  layer.lora = std::make_shared<LoraMatrices>();
   if (axis_ == nullptr || options.split == Split::kNone) {
     layer.weight = AddParameter(name + ".weight", sizes);
     products_.push_back(layer.weight);
     if (options.bias) layer.bias = products_.emplace_back(AddParameter(name + ".bias", {out}));
+    linear_modules_.push_back({name, layer});
     return layer;
   }
   layer.split = options.split;
@@ -182,10 +186,26 @@ Affine Model::AddLinear(const std::string& name,
   const bool by_inputs = options.split == Split::kInputs;
   layer.weight = AddSplit(name + ".weight", sizes, by_inputs == out_in ? 1 : 0, options.fused);
   products_.push_back(layer.weight);
-  if (!options.bias) return layer;
-  layer.bias = by_inputs ? AddParameter(name + ".bias", {out})
-                         : AddSplit(name + ".bias", {out}, 0, options.fused);
+  if (options.bias) {
+    layer.bias = by_inputs ? AddParameter(name + ".bias", {out})
+                           : AddSplit(name + ".bias", {out}, 0, options.fused);
+  }
+  linear_modules_.push_back({name, layer});
   return layer;
+}
+
+void Model::AddLora(const LinearModule& linear, int64_t r, double scaling, double dropout) {
+  const Affine& layer = linear.layer;
+  DDPRUN_CHECK(layer.axis == nullptr);
+  const bool out_in = layer.layout == WeightLayout::kOutIn;
+  const int64_t in = layer.weight.size(out_in ? 1 : 0);
+  const int64_t out = layer.weight.size(out_in ? 0 : 1);
+  *layer.lora = {.a = AddParameter(linear.name + ".lora_A.weight", {r, in}),
+                 .b = AddParameter(linear.name + ".lora_B.weight", {out, r}),
+                 .scaling = scaling,
+                 .dropout = dropout,
+                 .model = this};
+  products_.insert(products_.end(), {layer.lora->a, layer.lora->b});
 }
 
 WordVectors Model::AddWordVectors(const std::string& name, int64_t vocabulary, int64_t width) {
@@ -201,8 +221,10 @@ Affine Model::AddNorm(const std::string& name, int64_t width) {
 void Model::Initialize() {
   const at::NoGradGuard no_grad;
   for (auto& parameter : named_parameters()) {
+    if (IsLora(parameter.key())) continue;
     InitializeParameter(parameter.key(), parameter.value());
   }
+  InitializeLora(*this);
 }
 
 void RecomputeBlocks(Model& model) {
@@ -215,9 +237,23 @@ void RecomputeBlocks(Model& model) {
   });
 }
 
+std::string StarDigits(std::string name) {
+  std::ranges::replace_if(
+      name, [](char c) { return c >= '0' && c <= '9'; }, '*');
+  return name;
+}
+
 int64_t ParameterCount(const Model& model) {
   int64_t count = 0;
   for (const at::Tensor& parameter : model.parameters()) count += parameter.numel();
+  return count;
+}
+
+int64_t TrainedCount(const Model& model) {
+  int64_t count = 0;
+  for (const at::Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) count += parameter.numel();
+  }
   return count;
 }
 

@@ -75,6 +75,12 @@ class Model : public torch::nn::Module {
   // Returns the model's own metrics; nullptr means none. They live as long as the model.
   virtual OwnMetrics* own_metrics() { return nullptr; }
 
+  // Returns the layers of AddLinear().
+  const std::vector<LinearModule>& linear_modules() const { return linear_modules_; }
+  // Gives a layer its matrices, as parameters name.lora_A.weight and name.lora_B.weight, without
+  // initializing them. REQUIRES: ranks do not split the layer.
+  void AddLora(const LinearModule& linear, int64_t r, double scaling, double dropout);
+
   // Returns the place of this rank's part of a parameter; empty if there is no tensor axis.
   StatePlacement PlacementOf(const std::string& parameter) const;
   // Returns the tensors of a weights file by name: parameters, then buffers.
@@ -130,6 +136,7 @@ class Model : public torch::nn::Module {
   const std::shared_ptr<const TensorAxis> axis_;
   std::map<std::string, StatePlacement> placements_;  // of split parameters
   std::vector<at::Tensor> products_;                  // weights and biases of linear layers
+  std::vector<LinearModule> linear_modules_;
   // Whether a hook may run a stage again or take its weights away.
   bool has_hook_ = false;
   StageHook stage_hook_ = [](const Stage& stage, const at::Tensor& x) { return stage.forward(x); };
@@ -140,8 +147,12 @@ class Model : public torch::nn::Module {
 // Keeps only the input of each block (compute/recompute.h). REQUIRES: a model with stages.
 void RecomputeBlocks(Model& model);
 
+// Returns a name with "*" for each digit: one name for the equal parts of all layers.
+std::string StarDigits(std::string name);
 // Returns the number of elements of all parameters.
 int64_t ParameterCount(const Model& model);
+// Returns the number of elements of the parameters that are trained.
+int64_t TrainedCount(const Model& model);
 // Returns the bytes of all tensors of State().
 int64_t StateBytes(const Model& model);
 // Copies parameters and buffers by name. `to` may have only a part of the layers.
