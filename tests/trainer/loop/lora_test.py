@@ -211,7 +211,7 @@ class Lora(transformers_test.Files):
         self.refused(lora(lora_r=0), "training.lora_alpha is for LoRA", "lora_r is 0")
         self.refused(lora(lora_r=-1), "training.lora_r")
         self.refused(self.with_keys(config, model={"adapter": of_other}), of_other,
-                     "bert.encoder.layer.0.attention.self.query.lora_A.weight", "missing")
+                     "bert.encoder.layer.0.attention.self.query.lora_A.weight", "Missing (4)")
         self.refused(self.with_keys(config, model={"adapter": wide}), "use_rslora is true there")
         self.refused(self.with_keys(config, model={"adapter": folder}), "adapter_config.json")
         self.refused(self.with_keys(config, strategy={"type": "tensor_parallel"}),
