@@ -5,6 +5,7 @@
 
 #include "base/failure.h"
 #include "base/text.h"
+#include "trainer/models/lora.h"
 #include "trainer/optim/name_words.h"
 
 namespace ddprun::trainer {

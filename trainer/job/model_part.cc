@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "trainer/job/split_model.h"
+#include "trainer/models/lora.h"
 #include "trainer/parallel/pipeline_plan.h"
 
 namespace ddprun::trainer {

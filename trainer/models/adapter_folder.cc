@@ -134,9 +134,11 @@ std::string SaveAdapter(const Model& model,
   }
   const fs::path path = whole.path();
   WriteSafetensors((path / kWeights).string(), tensors, {{"format", "pt"}});
-  ThrowIfError(WriteFileAtomically((path / kConfig).string(), ConfigText(options, base),
+  ThrowIfError(WriteFileAtomically((path / kConfig).string(),
+                                   ConfigText(options, fs::absolute(base).string()),
                                    Durability::kUnsynced));
-  return ValueOrThrow(whole.Finish());
+  const std::string aside = ValueOrThrow(whole.Finish());
+  return aside.empty() ? folder : folder + " (the one of before is " + aside + " now)";
 }
 
 void LoadAdapter(Model& model, const LoraOptions& options, const std::string& folder) {

@@ -9,7 +9,8 @@
 namespace ddprun::trainer {
 
 // Writes the folder for peft.PeftModel.from_pretrained. `base`: the folder of the frozen weights,
-// which peft needs, too. Replaces and returns as SavePretrained() does. Throws Failure.
+// which peft needs, too. Replaces a folder as SavePretrained() does. Returns the folder's name, and
+// if one of before was kept, also that one's. Throws Failure.
 std::string SaveAdapter(const Model& model,
                         const ModelOptions& options,
                         const std::string& base,

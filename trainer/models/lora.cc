@@ -2,17 +2,21 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/matmul.h>
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <set>
 
+#include "base/check.h"
 #include "base/failure.h"
 #include "base/text.h"
 #include "trainer/models/layers.h"
 #include "trainer/models/model.h"
+#include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
 
@@ -41,6 +45,30 @@ Failure NoSuchLayer(const Model& model, const std::string& target) {
                        .page = "no-such-layer-for-lora"});
 }
 
+// Registers a matrix as the parameter `name`.weight of the layer's module.
+at::Tensor AddMatrix(Model& model,
+                     const std::string& layer,
+                     const std::string& name,
+                     at::IntArrayRef sizes) {
+  std::shared_ptr<torch::nn::Module> module = model.named_modules()[layer];
+  const c10::Device place = ParametersOn::PlaceOf(layer + "." + name + ".weight");
+  return module->register_module(name, std::make_shared<torch::nn::Module>())
+      ->register_parameter("weight", at::empty(sizes, at::device(place)));
+}
+
+void AddMatrices(Model& model, const LinearModule& linear, const LoraOptions& options) {
+  const Affine& layer = linear.layer;
+  DDPRUN_CHECK(layer.axis == nullptr);
+  const bool out_in = layer.layout == WeightLayout::kOutIn;
+  const int64_t in = layer.weight.size(out_in ? 1 : 0);
+  const int64_t out = layer.weight.size(out_in ? 0 : 1);
+  *layer.lora = {.a = AddMatrix(model, linear.name, "lora_A", {options.r, in}),
+                 .b = AddMatrix(model, linear.name, "lora_B", {out, options.r}),
+                 .scaling = options.scaling(),
+                 .dropout = options.dropout,
+                 .model = &model};
+}
+
 }  // namespace
 
 double LoraOptions::scaling() const {
@@ -66,7 +94,7 @@ void AddLora(Model& model, const LoraOptions& options) {
       unused.erase(target);
       matches = true;
     }
-    if (matches) model.AddLora(linear, options.r, options.scaling(), options.dropout);
+    if (matches) AddMatrices(model, linear, options);
   }
   if (!unused.empty()) throw NoSuchLayer(model, *unused.begin());
   for (auto& item : model.named_parameters()) {
@@ -101,6 +129,20 @@ bool HasLora(const Model& model) {
   return std::ranges::any_of(model.linear_modules(), [](const LinearModule& linear) {
     return linear.layer.lora->a.defined();
   });
+}
+
+int64_t TrainedCount(const Model& model) {
+  int64_t count = 0;
+  for (const at::Tensor& parameter : model.parameters()) {
+    if (parameter.requires_grad()) count += parameter.numel();
+  }
+  return count;
+}
+
+std::string StarDigits(std::string name) {
+  std::ranges::replace_if(
+      name, [](char c) { return c >= '0' && c <= '9'; }, '*');
+  return name;
 }
 
 at::Tensor MergedWeight(const Model& model, const std::string& name, const ReadTensor& read) {

@@ -43,6 +43,10 @@ bool IsLora(std::string_view parameter);
 // Returns whether it is trained and stored with the matrices: they are, and a head of classes.
 bool IsOfAdapter(std::string_view parameter);
 bool HasLora(const Model& model);
+// Returns the number of elements of the parameters that are trained.
+int64_t TrainedCount(const Model& model);
+// Returns a name with "*" for each digit: one name for the equal parts of all layers.
+std::string StarDigits(std::string name);
 
 // Returns a tensor of a model by its name.
 using ReadTensor = std::function<at::Tensor(const std::string& name)>;

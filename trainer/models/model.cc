@@ -11,7 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/check.h"
 #include "trainer/compute/recompute.h"
 #include "trainer/compute/weight_copies.h"
 #include "trainer/models/layer_parameters.h"
@@ -194,20 +193,6 @@ Affine Model::AddLinear(const std::string& name,
   return layer;
 }
 
-void Model::AddLora(const LinearModule& linear, int64_t r, double scaling, double dropout) {
-  const Affine& layer = linear.layer;
-  DDPRUN_CHECK(layer.axis == nullptr);
-  const bool out_in = layer.layout == WeightLayout::kOutIn;
-  const int64_t in = layer.weight.size(out_in ? 1 : 0);
-  const int64_t out = layer.weight.size(out_in ? 0 : 1);
-  *layer.lora = {.a = AddParameter(linear.name + ".lora_A.weight", {r, in}),
-                 .b = AddParameter(linear.name + ".lora_B.weight", {out, r}),
-                 .scaling = scaling,
-                 .dropout = dropout,
-                 .model = this};
-  products_.insert(products_.end(), {layer.lora->a, layer.lora->b});
-}
-
 WordVectors Model::AddWordVectors(const std::string& name, int64_t vocabulary, int64_t width) {
   return {.weight = AddSplit(name + ".weight", {vocabulary, width}, 0, /*fused=*/1),
           .vocabulary = vocabulary,
@@ -237,23 +222,9 @@ void RecomputeBlocks(Model& model) {
   });
 }
 
-std::string StarDigits(std::string name) {
-  std::ranges::replace_if(
-      name, [](char c) { return c >= '0' && c <= '9'; }, '*');
-  return name;
-}
-
 int64_t ParameterCount(const Model& model) {
   int64_t count = 0;
   for (const at::Tensor& parameter : model.parameters()) count += parameter.numel();
-  return count;
-}
-
-int64_t TrainedCount(const Model& model) {
-  int64_t count = 0;
-  for (const at::Tensor& parameter : model.parameters()) {
-    if (parameter.requires_grad()) count += parameter.numel();
-  }
   return count;
 }
 

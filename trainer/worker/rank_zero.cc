@@ -112,23 +112,6 @@ Failure WeightsNotSaved(const Job& job, const RunStart& start, Trainer& trainer,
                        .page = "weights-not-saved"});
 }
 
-void NoteAside(const std::string& aside, const char* what, const Observers& observers) {
-  if (aside.empty()) return;
-  observers.Note("the " + std::string(what) +
-                 " folder of before has files that ddprun did not write: it is " + aside + " now");
-}
-
-// Saves the matrices of LoRA for peft, if there are any.
-void SaveMatrices(const Job& job,
-                  const std::string& path,
-                  Model& model,
-                  const Observers& observers) {
-  if (!HasLora(model)) return;
-  const std::string base = std::filesystem::absolute(job.config.model.name_or_path).string();
-  NoteAside(SaveAdapter(model, job.model, base, path), "adapter", observers);
-  observers.Note("adapter for peft: " + path);
-}
-
 // Saves the weights, which are those of `step`.
 void SaveWeights(const Job& job,
                  const RunStart& start,
@@ -142,7 +125,11 @@ void SaveWeights(const Job& job,
   std::string aside;
   try {
     // A run that is resumed takes the model's folder as the sign that all is saved.
-    SaveMatrices(job, start.folder.path + "/adapter", trainer.model(), observers);
+    if (HasLora(trainer.model())) {
+      observers.Note("adapter for peft: " + SaveAdapter(trainer.model(), job.model,
+                                                        model.name_or_path,
+                                                        start.folder.path + "/adapter"));
+    }
     aside = SavePretrained(trainer.model(), path,
                            {.source = folder_given ? model.name_or_path : "",
                             .tokenizer = job.config.data.tokenizer,
@@ -158,7 +145,10 @@ void SaveWeights(const Job& job,
   observers.Note("weights: " + path + "/model.safetensors" +
                  (score.empty() ? "" : which + std::to_string(step)));
   if (!score.empty()) observers.Note(BestText(score, start.place.folder));
-  NoteAside(aside, "model", observers);
+  if (!aside.empty()) {
+    observers.Note("the model folder of before has files that ddprun did not write: it is " +
+                   aside + " now");
+  }
 }
 
 std::string MetricsPath(const std::string& run) {
