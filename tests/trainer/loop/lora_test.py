@@ -2,6 +2,8 @@
 folders."""
 
 import os
+import re
+import subprocess
 import sys
 
 import harness
@@ -190,6 +192,27 @@ class Lora(transformers_test.Files):
                 whole, found = (tensors(self.path(f"runs/{run}-{strategy}"), file)
                                 for run in ("whole", "half"))
                 self.assertEqual(largest_difference(found, whole), 0, file)
+
+    def trainer(self, *args):
+        return subprocess.run([os.environ["DDPRUN_TRAINER_PROGRAM"], *args], text=True,
+                              capture_output=True, cwd=self.path("."))
+
+    def test_is_used_merged(self):
+        _, config = self.base("gpt")
+        self.train(self.with_keys(config, run={"name": "run", "max_steps": 3}))
+        file = self.trainer("checkpoint", "export", "runs/run", "--to=run.safetensors")
+        self.assertEqual(file.returncode, 2, file.stderr)
+        self.assertIn("NOT MERGED", file.stderr)
+        self.assertFalse(os.path.exists(self.path("run.safetensors")))
+        folder = self.trainer("checkpoint", "export", "runs/run", "--to=exported")
+        self.assertEqual(folder.returncode, 0, folder.stderr)
+        self.assertEqual(largest_difference(
+            tensors(self.path("exported"), "model.safetensors"),
+            tensors(self.path("runs/run/model"), "model.safetensors")), 0)
+        with_matrices, merged = (
+            re.search(r"loss +(\S+)", self.trainer("evaluate", path, "--data", "tokens.bin").stdout)
+            for path in ("runs/run", "runs/run/model"))
+        self.assertEqual(with_matrices[1], merged[1])
 
     def refused(self, config, *texts):
         job = self.run_ddprun(self.write_config(config))
