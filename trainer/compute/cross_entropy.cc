@@ -160,7 +160,7 @@ std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& targets,
 struct Result {
   at::Tensor loss;
   at::Tensor of_hidden;  // gradients, undefined if not needed
-  at::Tensor of_weight;
+  at::Tensor of_weight;  // also undefined if the weight is frozen
 };
 
 Result Compute(const at::Tensor& hidden,
@@ -178,7 +178,7 @@ Result Compute(const at::Tensor& hidden,
   if (want_gradients) {
     result.of_hidden = at::empty_like(rows);
     // The sum over pieces is float32.
-    result.of_weight = at::zeros(weight.sizes(), weight.options());
+    if (weight.requires_grad()) result.of_weight = at::zeros(weight.sizes(), weight.options());
   }
   const int64_t row_bytes = classes * static_cast<int64_t>(rows.element_size());
   const int64_t piece = std::clamp<int64_t>(ScorePieceBytes(rows) / row_bytes, 1, rows.size(0));
@@ -192,6 +192,7 @@ Result Compute(const at::Tensor& hidden,
     if (!want_gradients) continue;
     at::Tensor of_part = result.of_hidden.narrow(0, begin, length);
     Multiply(scores, factor, of_part);
+    if (!result.of_weight.defined()) continue;
     if (TypeOfProducts(rows, weight.scalar_type()) == weight.scalar_type()) {
       Multiply(scores.t(), part, result.of_weight, /*accumulate=*/true);
     } else {
@@ -213,7 +214,7 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
     Result result = Compute(hidden, weight, targets.contiguous(), smoothing, want_gradients);
     if (want_gradients) {
       context->saved_data["of_hidden"] = result.of_hidden;
-      context->saved_data["of_weight"] = result.of_weight;
+      if (result.of_weight.defined()) context->saved_data["of_weight"] = result.of_weight;
       context->saved_data["type_of_hidden"] = hidden.scalar_type();
       context->saved_data["loss_scale"] = LossScale();
     }
@@ -236,7 +237,8 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
     };
     const at::ScalarType type = context->saved_data["type_of_hidden"].toScalarType();
     at::Tensor of_hidden = take("of_hidden").to(type);
-    return {of_hidden, take("of_weight"), at::Tensor(), at::Tensor(), at::Tensor()};
+    const bool trained = context->needs_input_grad(1);
+    return {of_hidden, trained ? take("of_weight") : at::Tensor(), {}, {}, {}};
   }
 };
 

@@ -43,6 +43,7 @@ class Checker {
 
 // Each reports the problems of one part of the config.
 void CheckModel(Checker& check);
+void CheckLora(Checker& check);
 void CheckRopeScaling(Checker& check);
 void CheckData(Checker& check);
 void CheckRun(Checker& check);

@@ -101,8 +101,8 @@ void CrossCheck(const Entries& entries, const Config& config, Problems* problems
   // Without model.type, other checks would report problems of a type that nobody chose.
   if (entries.Find("model.type") == nullptr) return;
   for (const auto part :
-       {CheckScopes, CheckRun, CheckModel, CheckData, CheckLoss, CheckCheckpoints, CheckFacts,
-        CheckOptimizer, CheckScheduler, CheckStrategy, CheckMetrics}) {
+       {CheckScopes, CheckRun, CheckModel, CheckLora, CheckData, CheckLoss, CheckCheckpoints,
+        CheckFacts, CheckOptimizer, CheckScheduler, CheckStrategy, CheckMetrics}) {
     part(checker);
   }
 }

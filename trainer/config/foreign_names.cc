@@ -117,10 +117,13 @@ constexpr WithoutKey kWithoutKey[] = {
      "dynamo_config jit_mode_eval use_ipex",
      "There is no compiler, so there is nothing to switch on. Remove the key."},
     {"ema ema_decay use_ema swa model_ema", "Averages of the weights are not there yet."},
-    {"lora use_lora lora_r lora_rank lora_alpha lora_dropout lora_config lora_target_modules "
-     "use_peft peft peft_config qlora llrd layerwise_lr_decay",
-     "LoRA and learning rates by layer are not there yet. training.freeze trains a part of the "
-     "weights."},
+    {"lora use_lora lora_config use_peft peft peft_config finetuning_type peft_type qlora use_dora "
+     "lora_bias modules_to_save lora_modules_to_save init_lora_weights rank_pattern alpha_pattern",
+     "LoRA is on if training.lora_r is above 0, such as 8. With it go training.lora_alpha, "
+     "lora_dropout,\n"
+     "lora_target_modules and use_rslora. peft's other options and QLoRA are not there yet."},
+    {"llrd layerwise_lr_decay layer_decay",
+     "Learning rates by layer are not there yet. training.freeze trains a part of the weights."},
     {"freeze_backbone freeze_encoder freeze_embeddings freeze_base unfreeze trainable_layers "
      "requires_grad",
      "training.freeze has the words of names whose parameters are not trained: [\"embeddings\", "

@@ -19,6 +19,7 @@ std::vector<Key> TextDataKeys();
 std::vector<Key> CsvDataKeys();
 std::vector<Key> OtherDataKeys();
 std::vector<Key> TrainingKeys();
+std::vector<Key> LoraKeys();
 std::vector<Key> ComputeKeys();
 std::vector<Key> OptimizerKeys();
 std::vector<Key> SchedulerKeys();

@@ -26,6 +26,13 @@ std::vector<Key> ModelKeys() {
                    {"pretrained", "timm"},
                    {"weights", "torchvision"},
                    {"model_path", "PyTorch examples"}}},
+      {.DDPRUN_KEY(model, adapter),
+       .meaning = "Folder of peft (adapter_config.json, adapter_model.safetensors) whose matrices "
+                  "the run starts from, with training.lora_r. Empty: new matrices.",
+       .input_path = true,
+       .aliases = {{"adapter_name_or_path", "LLaMA-Factory"},
+                   {"lora_model_dir", "Axolotl"},
+                   {"adapter_path resume_adapter_file", "MLX"}}},
   };
 }
 

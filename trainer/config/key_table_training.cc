@@ -152,6 +152,33 @@ std::vector<Key> TrainingKeys() {
   };
 }
 
+std::vector<Key> LoraKeys() {
+  return {
+      {.DDPRUN_KEY(training, lora_r),
+       .meaning = "Trains with LoRA as peft does: the weights of model.name_or_path are frozen, "
+                  "and chosen linear layers get two matrices of this narrow size. The run leaves "
+                  "adapter/ for peft, and model/ with the matrices merged. 0: no LoRA.",
+       .range = kSizeOrZero,
+       .only_for = {"model.type", {"gpt", "llama", "bert"}},
+       .aliases = {{"lora_rank", "LLaMA-Factory"}}},
+      {.DDPRUN_KEY(training, lora_alpha),
+       .meaning = "The product of the matrices is scaled by lora_alpha / lora_r.",
+       .range = Above(0)},
+      {.DDPRUN_KEY(training, lora_dropout),
+       .meaning = "Probability of dropout of the input of the matrices.",
+       .range = kBelowOne},
+      {.DDPRUN_KEY(training, lora_target_modules),
+       .meaning = "Names of the linear layers with matrices, or the ends of names; \"all-linear\" "
+                  "is all but a head of classes. A name that no layer has is refused.",
+       .derived_default = "as in peft: c_attn (gpt), q_proj and v_proj (llama), query and value "
+                          "(bert)",
+       .aliases = {{"target_modules", "peft"},
+                   {"lora_target lora_target_layers", "LLaMA-Factory"}}},
+      {.DDPRUN_KEY(training, use_rslora),
+       .meaning = "Scales by lora_alpha / sqrt(lora_r) instead."},
+  };
+}
+
 std::vector<Key> ComputeKeys() {
   return {
       {.DDPRUN_KEY(training, loss),

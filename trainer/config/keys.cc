@@ -67,11 +67,11 @@ struct AcceptedTextOf {
 
 std::vector<Key> MakeKeys() {
   std::vector<Key> keys;
-  for (auto* rows : {RunKeys,        StartKeys,    ModelKeys,    TransformerKeys, BertAndLlamaKeys,
-                     OtherModelKeys, DataKeys,     FileDataKeys, TextDataKeys,    CsvDataKeys,
-                     OtherDataKeys,  TrainingKeys, ComputeKeys,  OptimizerKeys,   SchedulerKeys,
-                     StrategyKeys,   PipelineKeys, CommKeys,     CheckpointKeys,  EvaluationKeys,
-                     ReportKeys}) {
+  for (auto* rows :
+       {RunKeys,  StartKeys,      ModelKeys,      TransformerKeys, BertAndLlamaKeys, OtherModelKeys,
+        DataKeys, FileDataKeys,   TextDataKeys,   CsvDataKeys,     OtherDataKeys,    TrainingKeys,
+        LoraKeys, ComputeKeys,    OptimizerKeys,  SchedulerKeys,   StrategyKeys,     PipelineKeys,
+        CommKeys, CheckpointKeys, EvaluationKeys, ReportKeys}) {
     std::vector<Key> section = rows();
     keys.insert(keys.end(), std::make_move_iterator(section.begin()),
                 std::make_move_iterator(section.end()));

@@ -32,6 +32,7 @@ enum class Activation { kRelu, kNone, kGelu };
 struct ModelConfig {
   ModelType type = ModelType::kGpt;
   std::string name_or_path;  // a folder with model.safetensors; "" means new weights
+  std::string adapter;       // a folder of peft; "" means new matrices
   // Keys of this section that the file or an override sets. They must agree with the folder, from
   // which all other keys are taken.
   std::vector<std::string> given;

@@ -41,6 +41,11 @@ struct TrainingConfig {
   int64_t loss_scale_growth_interval = 2000;  // fp16, steps
   bool gradient_checkpointing = false;
   std::vector<std::string> freeze;  // words of parameters' names (trainer/optim/name_words.h)
+  int64_t lora_r = 0;               // 0 means no LoRA
+  double lora_alpha = 8;
+  double lora_dropout = 0;
+  std::vector<std::string> lora_target_modules;  // empty means those of LoraTargets()
+  bool use_rslora = false;
   bool tf32 = false;
   bool cuda_graph = false;
   MatmulSetting matmul_engine = MatmulSetting::kAuto;

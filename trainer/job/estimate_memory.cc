@@ -83,7 +83,7 @@ double SampleBytes(const Job& job) {
 double BucketBytes(const Job& job, Replicas replicas, const ModelPart& part) {
   if (replicas == Replicas::kShardParameters) return std::max(2 * part.block, part.outside);
   const double cap = job.config.strategy.bucket_cap_mb.number * (1 << 20);
-  return std::min(part.parameters, 3 * std::max(cap, part.largest));
+  return std::min(part.trained, 3 * std::max(cap, part.largest));
 }
 
 std::string Sized(const char* what, double bytes) {
@@ -166,16 +166,17 @@ MemoryEstimate StateOf(const Job& job,
                        const ModelPart& part,
                        bool gathers) {
   const double model = part.parameters;
-  const double moments = model * StateCopies(job.config.optimizer);
+  const double moments = part.trained * StateCopies(job.config.optimizer);
   const bool compresses = job.config.strategy.comm_hook == CommHookType::kPowerSgd;
-  const double lost = compresses && dims.replicas != Replicas::kNone ? model : 0;  // error feedback
+  const double lost =
+      compresses && dims.replicas != Replicas::kNone ? part.trained : 0;  // error feedback
   const double own = dims.shares_state() ? 1.0 / dims.shard : 1;
   const double own_parameters = dims.replicas == Replicas::kShardParameters ? own : 1;
   const double own_gradients = dims.replicas >= Replicas::kShardGradients ? own : 1;
   MemoryEstimate estimate;
   estimate.on_device = job.device.module != nullptr;
-  estimate.parameters = model * own_parameters;
-  estimate.gradients = model * own_gradients;
+  estimate.parameters = model - part.trained * (1 - own_parameters);
+  estimate.gradients = part.trained * own_gradients;
   estimate.optimizer = moments * own + lost;
   // A rank uses a block while it gathers the next block.
   if (own_parameters < 1 && gathers) estimate.parameters += 2 * part.block + part.outside;
@@ -200,7 +201,7 @@ void AddActivations(const Job& job,
   for (const StageMemory& stage : *part.stages) saved += kept * stage.saved;
   estimate.activations = kept * PeakBytes(*part.stages, in_buckets) + (part.in_flight - 1) * saved;
   // Otherwise gradients grow while activations are freed, and PeakBytes() includes them.
-  if (!in_buckets) estimate.activations = std::max(0.0, estimate.activations - part.parameters);
+  if (!in_buckets) estimate.activations = std::max(0.0, estimate.activations - part.trained);
   estimate.with_batch += part.in_flight * saved;
 }
 

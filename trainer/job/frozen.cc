@@ -5,6 +5,7 @@
 
 #include "base/failure.h"
 #include "base/text.h"
+#include "trainer/models/lora.h"
 #include "trainer/optim/name_words.h"
 
 namespace ddprun::trainer {
@@ -13,11 +14,7 @@ namespace {
 
 Error NothingFits(const std::string& what, const Model& shape) {
   std::set<std::string> modules;  // without their numbers: 12 layers have equal names
-  for (const auto& item : shape.named_parameters()) {
-    std::string name;
-    for (const char c : item.key()) name += c >= '0' && c <= '9' ? '*' : c;
-    modules.insert(name);
-  }
+  for (const auto& item : shape.named_parameters()) modules.insert(StarDigits(item.key()));
   return {.code = Code::kUsage,
           .title = "NOTHING TO FREEZE OR TO TRAIN",
           .where = "training.freeze",
@@ -37,15 +34,15 @@ void Freeze(Model& model, const std::vector<std::string>& words) {
 
 void CheckFreeze(const Model& shape, const std::vector<std::string>& words) {
   const auto parameters = shape.named_parameters();
-  const auto has = [&](const std::vector<std::string>& some, bool wanted) {
-    return std::ranges::any_of(
-        parameters, [&](const auto& item) { return HasAnyWord(item.key(), some) == wanted; });
-  };
   for (const std::string& word : words) {
-    if (has({word}, true)) continue;
+    const auto has_word = [&](const auto& item) { return HasAnyWord(item.key(), {word}); };
+    if (std::ranges::any_of(parameters, has_word)) continue;
     throw Failure(NothingFits("No parameter has the word \"" + word + "\" in its name.", shape));
   }
-  if (has(words, false)) return;
+  const auto trains = [&](const auto& item) {
+    return item.value().requires_grad() && !HasAnyWord(item.key(), words);
+  };
+  if (std::ranges::any_of(parameters, trains)) return;
   throw Failure(
       NothingFits("These words freeze all parameters, so that nothing is trained.", shape));
 }

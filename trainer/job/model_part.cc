@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "trainer/job/split_model.h"
+#include "trainer/models/lora.h"
 #include "trainer/parallel/pipeline_plan.h"
 
 namespace ddprun::trainer {
@@ -83,6 +84,17 @@ Stages StagesOfPart(const Job& job, const Stages& all, int pipeline_stages, int 
   return {first, first + counts[static_cast<size_t>(pipeline_stage)]};
 }
 
+// Frozen parameters have no gradients, and ranks do not divide them.
+void LeaveOutFrozen(double trained, ModelPart& part) {
+  part.trained = trained * part.parameters;
+  for (double* bytes : {&part.largest, &part.block, &part.outside}) *bytes *= trained;
+  for (StageMemory& stage : *part.stages) {
+    for (double* bytes : {&stage.gradients, &stage.largest_gradient, &stage.held}) {
+      *bytes *= trained;
+    }
+  }
+}
+
 }  // namespace
 
 int64_t SplitOfMicroBatch(const Job& job, const ParallelDims& dims) {
@@ -94,7 +106,7 @@ ModelPart PartOf(const Job& job, const ParallelDims& dims, int pipeline_stage) {
   ModelPart part{.parameters = WholeBytes(job)};
   BatchSize batch = job.largest_batch;
   part.stages = StagesOf(job, batch);
-  part.largest = part.outside = part.parameters;
+  part.trained = part.largest = part.outside = part.parameters;
   if (!part.stages) return part;
   // No stage lists norms, biases and positions.
   const double unlisted = std::max(0.0, part.parameters - ParametersOf(*part.stages));
@@ -124,6 +136,9 @@ ModelPart PartOf(const Job& job, const ParallelDims& dims, int pipeline_stage) {
     const auto count = static_cast<double>(split * job.config.training.gradient_accumulation_steps);
     part.in_flight = all_forward ? count : std::min<double>(count, dims.pipeline - pipeline_stage);
   }
+  LeaveOutFrozen(static_cast<double>(TrainedCount(*job.shape)) /
+                     static_cast<double>(ParameterCount(*job.shape)),
+                 part);
   return part;
 }
 

@@ -12,6 +12,7 @@ namespace ddprun::trainer {
 struct ModelPart {
   // Bytes.
   double parameters = 0;  // and buffers
+  double trained = 0;     // of trained parameters, also the next three
   double largest = 0;     // of one parameter
   double block = 0;       // of one block's parameters, the largest
   double outside = 0;     // of parameters that belong to no block

@@ -1,16 +1,31 @@
 #include "trainer/job/open_job.h"
 
 #include "base/failure.h"
+#include "base/text.h"
 #include "trainer/config/read_config.h"
 #include "trainer/job/estimate_memory.h"
 #include "trainer/job/frozen.h"
 #include "trainer/job/open_model.h"
 #include "trainer/job/options_of.h"
+#include "trainer/models/adapter_folder.h"
+#include "trainer/models/lora.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/models/torchscript.h"
 #include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
+
+namespace {
+
+void OpenLora(Job& job, const Attempt& attempt) {
+  job.model_notes.push_back("LoRA trains " + std::to_string(TrainedCount(*job.shape)) + " of " +
+                            CountText(ParameterCount(*job.shape), "parameter"));
+  const std::string& adapter = job.config.model.adapter;
+  if (adapter.empty()) return;
+  attempt([&] { CheckAdapter(*job.shape, TransformerIn(job.model)->lora, adapter); });
+}
+
+}  // namespace
 
 void OpenParts(Job& job, const Attempt& attempt) {
   const bool has_model = attempt([&job] {
@@ -34,6 +49,7 @@ void OpenParts(Job& job, const Attempt& attempt) {
   if (fits && job.shape != nullptr && !weights.empty()) {
     attempt([&] { CheckWeights(*job.shape, weights); });
   }
+  if (fits && job.shape != nullptr && HasLora(*job.shape)) OpenLora(job, attempt);
   if (fits && job.shape != nullptr) {
     attempt([&] { CheckFreeze(*job.shape, job.config.training.freeze); });
   }

@@ -271,7 +271,9 @@ void FitModelToData(const DataShape& data, const Config& config, ModelOptions& m
   }
 }
 
-ModelOptions OpenModel(Config& config) {
+namespace {
+
+ModelOptions OpenWhole(Config& config) {
   ModelConfig& model = config.model;
   if (!model.name_or_path.empty() && !std::filesystem::exists(model.name_or_path)) {
     throw NoSuchModel(model.name_or_path);
@@ -288,6 +290,14 @@ ModelOptions OpenModel(Config& config) {
   std::visit([&](auto& of_folder) { Merge(model, of_folder); }, folder);
   CheckPositions(config);
   return folder;
+}
+
+}  // namespace
+
+ModelOptions OpenModel(Config& config) {
+  ModelOptions options = OpenWhole(config);
+  if (auto* transformer = TransformerIn(options)) transformer->lora = LoraOptionsOf(config);
+  return options;
 }
 
 }  // namespace ddprun::trainer

@@ -57,6 +57,17 @@ BertOptions BertOf(const ModelConfig& model) {
 
 }  // namespace
 
+LoraOptions LoraOptionsOf(const Config& config) {
+  const TrainingConfig& training = config.training;
+  LoraOptions lora{.r = training.lora_r,
+                   .alpha = training.lora_alpha,
+                   .dropout = training.lora_dropout,
+                   .use_rslora = training.use_rslora,
+                   .target_modules = training.lora_target_modules};
+  if (lora.target_modules.empty()) lora.target_modules = LoraTargets(Word(config.model.type));
+  return lora;
+}
+
 ModelOptions ModelOptionsOf(const ModelConfig& model) {
   const auto resnet = [&model](int64_t depth) {
     return ResNetOptions{.depth = depth, .num_labels = model.num_labels};

@@ -13,6 +13,7 @@ namespace ddprun::trainer {
 
 // Returns the options of a model without a folder. See OpenModel().
 ModelOptions ModelOptionsOf(const ModelConfig& config);
+LoraOptions LoraOptionsOf(const Config& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
 ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps);
 std::vector<c10::Device> DevicesOf(const StrategyConfig& config);

@@ -58,7 +58,7 @@ double SentBytes(const Job& job, const ParallelDims& dims, int on_machine) {
   double most = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const ModelPart& part = parts[i];
-    double sent = SentOfModel(dims, part.parameters, accumulated, in_place);
+    double sent = SentOfModel(dims, part.trained, accumulated, in_place);
     double summed = 0;
     for (const StageMemory& stage : part.stages.value_or(std::vector<StageMemory>())) {
       summed += stage.summed;

@@ -5,8 +5,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "trainer/compute/tensor_axis.h"
+
+namespace torch::nn {
+class Module;
+}
 
 namespace ddprun::trainer {
 
@@ -18,6 +23,15 @@ enum class Split {
   kInputs,    // the columns of its matrix for some of the inputs; ranks sum the outputs
 };
 
+// The two matrices that LoRA adds to a linear layer: y += scaling * B(A(dropout(x))).
+struct LoraMatrices {
+  at::Tensor a;  // [r, in]; undefined: the layer has none
+  at::Tensor b;  // [out, r]
+  double scaling = 0;
+  double dropout = 0;                        // in training
+  const torch::nn::Module* model = nullptr;  // knows whether it is trained
+};
+
 // A linear layer or a norm.
 struct Affine {
   at::Tensor weight;
@@ -26,6 +40,13 @@ struct Affine {
   Split split = Split::kNone;
   int64_t outputs = 0;               // of the whole layer, if it is split
   const TensorAxis* axis = nullptr;  // the ranks with the other parts; nullptr: this is the whole
+  std::shared_ptr<LoraMatrices> lora = {};  // of Model::AddLinear(); nullptr: none
+};
+
+// A linear layer of a model, and the name of its module: "transformer.h.0.attn.c_attn".
+struct LinearModule {
+  std::string name;
+  Affine layer;
 };
 
 struct LinearOptions {

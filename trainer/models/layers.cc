@@ -1,6 +1,7 @@
 #include "trainer/models/layers.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
@@ -11,6 +12,7 @@
 #include <ATen/ops/nll_loss.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <torch/nn/module.h>
 
 #include <cmath>
 #include <limits>
@@ -48,8 +50,23 @@ void CheckSizes(const std::string& type,
                            "num_attention_heads");
 }
 
+namespace {
+
+// Returns the outputs of a layer with those of its LoRA added. `x`: the layer's input.
+at::Tensor WithLora(const at::Tensor& outputs, const at::Tensor& x, const Affine& layer) {
+  const LoraMatrices* const lora = layer.lora.get();
+  if (lora == nullptr || !lora->a.defined()) return outputs;
+  const at::Tensor input = DropElements(x, lora->model->is_training() ? lora->dropout : 0);
+  const at::Tensor narrow = LinearLayer(input, lora->a, {});
+  return at::add(outputs, LinearLayer(narrow, lora->b, {}), lora->scaling);
+}
+
+}  // namespace
+
 at::Tensor Linear(const at::Tensor& x, const Affine& layer) {
-  if (layer.axis == nullptr) return LinearLayer(x, layer.weight, layer.bias, layer.layout);
+  if (layer.axis == nullptr) {
+    return WithLora(LinearLayer(x, layer.weight, layer.bias, layer.layout), x, layer);
+  }
   const LinearWeights own = {layer.weight, layer.bias};
   if (layer.split == Split::kInputs) return layer.axis->ByInputs(x, own, layer.layout);
   const at::Tensor part = layer.axis->ByOutputs(x, {&own, 1}, layer.layout).front();
@@ -64,7 +81,10 @@ std::vector<at::Tensor> Linears(const at::Tensor& x, std::initializer_list<const
   for (const Affine* layer : layers) own.push_back({layer->weight, layer->bias});
   if (first.axis == nullptr) {
     if (first.layout == WeightLayout::kOutIn && IsFasterAsOneProduct(x, own)) {
-      return LinearLayers(x, own);
+      outputs = LinearLayers(x, own);
+      auto output = outputs.begin();
+      for (const Affine* layer : layers) *output = WithLora(*output, x, *layer), ++output;
+      return outputs;
     }
     for (const Affine* layer : layers) outputs.push_back(Linear(x, *layer));
     return outputs;

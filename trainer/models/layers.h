@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/models/lora.h"
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
@@ -29,6 +30,7 @@ struct TransformerOptions {
   int64_t num_attention_heads = 4;
   int64_t intermediate_size = 0;  // 0: 4 * hidden_size
   double attention_dropout = 0.0;
+  LoraOptions lora = {};
 
   int64_t inner_size() const { return intermediate_size > 0 ? intermediate_size : 4 * hidden_size; }
   bool operator==(const TransformerOptions&) const = default;
@@ -42,8 +44,8 @@ void CheckSizes(const std::string& type,
                 const std::string& others,
                 bool own_head_size = false);
 
-// Applies a linear layer: x [..., in] -> [..., out]. For a split layer, x or the result is this
-// rank's part, according to its Split.
+// Applies a linear layer with its LoRA: x [..., in] -> [..., out]. For a split layer, x or the
+// result is this rank's part, according to its Split.
 at::Tensor Linear(const at::Tensor& x, const Affine& layer);
 // Applies each layer to x. For layers split by outputs and on CUDA, this costs less than single
 // calls. REQUIRES: all layers have one Split and one layout.

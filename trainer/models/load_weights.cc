@@ -5,6 +5,7 @@
 #include <map>
 
 #include "base/failure.h"
+#include "trainer/models/lora.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/models/weights_files.h"
 #include "trainer/state/state_dict.h"
@@ -17,6 +18,7 @@ namespace {
 struct Assignment {
   std::map<std::string, std::string> stored_name_of;
   std::vector<std::string> fresh;
+  bool has_lora = false;
   StateDifferences wrong;
 };
 
@@ -26,6 +28,7 @@ Assignment Assign(const Model& model, const WeightsFiles& files) {
   for (const auto& [stored, entry] : files.entries()) {
     const auto name = model.ParameterFor(stored);
     if (!name) continue;
+    result.has_lora = result.has_lora || IsLora(*name);
     const at::Tensor* parameter = parameters.find(*name);
     if (parameter == nullptr || !result.stored_name_of.emplace(*name, stored).second) {
       result.wrong.unknown.push_back(stored);
@@ -38,6 +41,7 @@ Assignment Assign(const Model& model, const WeightsFiles& files) {
   }
   for (const auto& parameter : parameters) {
     if (result.stored_name_of.contains(parameter.key())) continue;
+    if (IsLora(parameter.key()) && !result.has_lora) continue;
     (model.MayBeMissingInFile(parameter.key()) ? result.fresh : result.wrong.missing)
         .push_back(parameter.key());
   }
@@ -69,6 +73,7 @@ std::vector<std::string> LoadWeights(Model& model, const std::string& path) {
   const at::NoGradGuard no_grad;
   for (auto& parameter : model.State()) {
     const auto stored = assignment.stored_name_of.find(parameter.key());
+    if (stored == assignment.stored_name_of.end() && IsLora(parameter.key())) continue;
     if (stored == assignment.stored_name_of.end()) {
       // Draws on the CPU, like all weights.
       at::Tensor drawn = at::empty_like(parameter.value(), at::kCPU);
@@ -78,6 +83,7 @@ std::vector<std::string> LoadWeights(Model& model, const std::string& path) {
       files.entries().at(stored->second).read_into(parameter.value());
     }
   }
+  if (!assignment.has_lora) InitializeLora(model);
   return std::move(assignment.fresh);
 }
 

@@ -14,6 +14,7 @@
 #include "trainer/compute/recompute.h"
 #include "trainer/compute/weight_copies.h"
 #include "trainer/models/layer_parameters.h"
+#include "trainer/models/lora.h"
 #include "trainer/models/registry.h"
 
 namespace ddprun::trainer {
@@ -170,10 +171,12 @@ Affine Model::AddLinear(const std::string& name,
   const std::array<int64_t, 2> sizes = {out_in ? out : in, out_in ? in : out};
   Affine layer;
   layer.layout = options.layout;
+  layer.lora = std::make_shared<LoraMatrices>();
   if (axis_ == nullptr || options.split == Split::kNone) {
     layer.weight = AddParameter(name + ".weight", sizes);
     products_.push_back(layer.weight);
     if (options.bias) layer.bias = products_.emplace_back(AddParameter(name + ".bias", {out}));
+    linear_modules_.push_back({name, layer});
     return layer;
   }
   layer.split = options.split;
@@ -182,9 +185,11 @@ Affine Model::AddLinear(const std::string& name,
   const bool by_inputs = options.split == Split::kInputs;
   layer.weight = AddSplit(name + ".weight", sizes, by_inputs == out_in ? 1 : 0, options.fused);
   products_.push_back(layer.weight);
-  if (!options.bias) return layer;
-  layer.bias = by_inputs ? AddParameter(name + ".bias", {out})
-                         : AddSplit(name + ".bias", {out}, 0, options.fused);
+  if (options.bias) {
+    layer.bias = by_inputs ? AddParameter(name + ".bias", {out})
+                           : AddSplit(name + ".bias", {out}, 0, options.fused);
+  }
+  linear_modules_.push_back({name, layer});
   return layer;
 }
 
@@ -201,8 +206,10 @@ Affine Model::AddNorm(const std::string& name, int64_t width) {
 void Model::Initialize() {
   const at::NoGradGuard no_grad;
   for (auto& parameter : named_parameters()) {
+    if (IsLora(parameter.key())) continue;
     InitializeParameter(parameter.key(), parameter.value());
   }
+  InitializeLora(*this);
 }
 
 void RecomputeBlocks(Model& model) {

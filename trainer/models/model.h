@@ -46,8 +46,7 @@ class Model : public torch::nn::Module {
   void SetStageHook(StageHook hook);
   // Returns the output of the stages [begin, end) of Stages(batch) for the input x.
   at::Tensor RunStages(const Batch& batch, size_t begin, size_t end, const at::Tensor& x) const;
-  // Calls `call`, in which LossFrom(), Outputs() and Loss() begin at stage `begin` with its input
-  // x. For a model that has only its last stages.
+  // Calls `call`, in which a model that has only its last stages begins at stage `begin` with x.
   at::Tensor RunFromStage(size_t begin,
                           const at::Tensor& x,
                           const std::function<at::Tensor()>& call);
@@ -75,6 +74,8 @@ class Model : public torch::nn::Module {
   // Returns the model's own metrics; nullptr means none. They live as long as the model.
   virtual OwnMetrics* own_metrics() { return nullptr; }
 
+  const std::vector<LinearModule>& linear_modules() const { return linear_modules_; }
+
   // Returns the place of this rank's part of a parameter; empty if there is no tensor axis.
   StatePlacement PlacementOf(const std::string& parameter) const;
   // Returns the tensors of a weights file by name: parameters, then buffers.
@@ -86,8 +87,7 @@ class Model : public torch::nn::Module {
   // Writes what other programs need besides weights and config.json. Throws Failure.
   virtual void SaveFiles(const std::string& /*folder*/) const {}
 
-  // Returns the parameter for a tensor of a weights file; nullopt: skip the tensor, such as a
-  // constant that other programs save.
+  // Returns the parameter for a tensor of a weights file; nullopt: skip it, such as a constant.
   virtual std::optional<std::string> ParameterFor(const std::string& stored_name) const {
     return stored_name;
   }
@@ -130,8 +130,8 @@ class Model : public torch::nn::Module {
   const std::shared_ptr<const TensorAxis> axis_;
   std::map<std::string, StatePlacement> placements_;  // of split parameters
   std::vector<at::Tensor> products_;                  // weights and biases of linear layers
-  // Whether a hook may run a stage again or take its weights away.
-  bool has_hook_ = false;
+  std::vector<LinearModule> linear_modules_;
+  bool has_hook_ = false;  // which may run a stage again or take its weights away
   StageHook stage_hook_ = [](const Stage& stage, const at::Tensor& x) { return stage.forward(x); };
   size_t first_stage_ = 0;
   at::Tensor first_input_;  // of the first stage; undefined: the argument of Walk()

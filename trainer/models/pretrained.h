@@ -3,11 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "trainer/models/lora.h"
 #include "trainer/models/model.h"
 #include "trainer/models/registry.h"
 
@@ -45,7 +45,7 @@ struct SaveOptions {
   std::map<std::string, std::string> files = {};  // further files, text by name
   int64_t max_shard_bytes = 5'000'000'000;        // larger models get several files
   // If `model` is a shape, returns the weights, one after the other. Empty: uses the model's own.
-  std::function<at::Tensor(const std::string& name)> read = {};
+  ReadTensor read = {};
 };
 
 // Writes weights, config.json and the options' files into the folder, which replaces an existing

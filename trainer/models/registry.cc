@@ -31,6 +31,16 @@ struct Builder {
   const c10::Device device;
 };
 
+// Makes a model whose parameters are where ParametersOn says, without initializing them.
+std::shared_ptr<Model> Build(const ModelOptions& options,
+                             const LossOptions& loss,
+                             c10::Device device) {
+  const std::shared_ptr<Model> model = std::visit(Builder{loss, device}, options);
+  model->SetLoss(loss);
+  if (const auto* transformer = TransformerIn(options)) AddLora(*model, transformer->lora);
+  return model;
+}
+
 // Returns whether only the model's own code or file knows its parameters.
 bool IsOfUser(const ModelOptions& options) {
   return std::holds_alternative<PluginOptions>(options) ||
@@ -75,9 +85,8 @@ std::shared_ptr<Model> MakeModel(const ModelOptions& options,
   std::shared_ptr<Model> model;
   {
     const ParametersOn scope(device);
-    model = std::visit(Builder{loss, device}, options);
+    model = Build(options, loss, device);
   }
-  model->SetLoss(loss);
   if (!initialize || IsOfUser(options)) return model;
   if (device.is_cpu()) {
     model->Initialize();
@@ -92,9 +101,7 @@ std::shared_ptr<Model> MakeModelParts(const ModelOptions& options,
                                       const LossOptions& loss,
                                       const ParametersOn::Place& place) {
   const ParametersOn scope(place);
-  std::shared_ptr<Model> model = std::visit(Builder{loss, at::kCPU}, options);
-  model->SetLoss(loss);
-  return model;
+  return Build(options, loss, at::kCPU);
 }
 
 std::shared_ptr<const Model> MakeModelShape(const ModelOptions& options) {

@@ -12,6 +12,7 @@
 #include "base/owned_folder.h"
 #include "base/read_file.h"
 #include "trainer/models/folder_config.h"
+#include "trainer/models/lora.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/state/safetensors.h"
 
@@ -50,23 +51,23 @@ std::optional<std::string> ReadText(const fs::path& folder, const char* name) {
 
 using LazyTensors = std::vector<LazyTensor>;
 
-// Divides the tensors, in their order, into shards that are not too large.
-std::vector<LazyTensors> Shards(const Model& model, const SaveOptions& options) {
+// Divides the tensors, in their order, into shards that are not too large. `read`: of SaveOptions.
+std::vector<LazyTensors> Shards(const Model& model, const ReadTensor& read, int64_t max_bytes) {
   std::vector<LazyTensors> shards(1);
   int64_t bytes = 0;
   for (const auto& item : model.State()) {
+    if (IsLora(item.key())) continue;
     const at::Tensor& own = item.value();
     const auto more = static_cast<int64_t>(own.nbytes());
-    if (!shards.back().empty() && bytes + more > options.max_shard_bytes) {
+    if (!shards.back().empty() && bytes + more > max_bytes) {
       shards.emplace_back();
       bytes = 0;
     }
-    shards.back().push_back({.name = item.key(),
-                             .dtype = own.scalar_type(),
-                             .shape = own.sizes().vec(),
-                             .read = [own, read = options.read, name = item.key()] {
-                               return read ? read(name) : own;
-                             }});
+    shards.back().push_back(
+        {.name = item.key(),
+         .dtype = own.scalar_type(),
+         .shape = own.sizes().vec(),
+         .read = [&model, &read, name = item.key()] { return MergedWeight(model, name, read); }});
     bytes += more;
   }
   return shards;
@@ -81,18 +82,25 @@ std::string ShardName(size_t index, size_t count) {
 void WriteWeights(const Model& model, const fs::path& folder, const SaveOptions& options) {
   // transformers refuses a file that does not name its framework.
   const std::map<std::string, std::string> metadata = {{"format", "pt"}};
-  const std::vector<LazyTensors> shards = Shards(model, options);
+  const auto state = model.State();
+  const ReadTensor of_model = [&state](const std::string& name) { return state[name]; };
+  const ReadTensor& read = options.read ? options.read : of_model;
+  const std::vector<LazyTensors> shards = Shards(model, read, options.max_shard_bytes);
   if (shards.size() == 1) {
     WriteSafetensors((folder / kWeightsName).string(), shards.front(), metadata);
     return;
   }
   ordered_json index;
+  size_t bytes = 0;
   for (size_t i = 0; i < shards.size(); ++i) {
     const std::string name = ShardName(i, shards.size());
     WriteSafetensors((folder / name).string(), shards[i], metadata);
-    for (const LazyTensor& tensor : shards[i]) index["weight_map"][tensor.name] = name;
+    for (const LazyTensor& tensor : shards[i]) {
+      index["weight_map"][tensor.name] = name;
+      bytes += c10::multiply_integers(tensor.shape) * c10::elementSize(tensor.dtype);
+    }
   }
-  index["metadata"] = {{"total_size", StateBytes(model)}};
+  index["metadata"] = {{"total_size", bytes}};
   WriteText(folder / kIndexName, index.dump(2) + "\n");
 }
 

@@ -4,6 +4,7 @@
 
 #include "trainer/compute/device.h"
 #include "trainer/job/frozen.h"
+#include "trainer/models/adapter_folder.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/parallel/whole_state.h"
 #include "trainer/strategies/strategy_parts.h"
@@ -25,6 +26,9 @@ std::shared_ptr<Model> BuildModel(const Job& job,
   Freeze(*model, config.training.freeze);
   if (!owns_weights || !pretrained) return model;
   std::vector<std::string> fresh = LoadWeights(*model, config.model.name_or_path);
+  if (!config.model.adapter.empty()) {
+    LoadAdapter(*model, TransformerIn(job.model)->lora, config.model.adapter);
+  }
   if (fresh_parameters != nullptr) *fresh_parameters = std::move(fresh);
   return model;
 }

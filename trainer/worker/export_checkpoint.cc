@@ -13,6 +13,7 @@
 #include "trainer/job/job.h"
 #include "trainer/job/open_job.h"
 #include "trainer/job/run_text.h"
+#include "trainer/models/lora.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/state/torch_file.h"
 #include "trainer/worker/saved_job.h"
@@ -22,6 +23,18 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr std::string_view kModel = "model.";
+
+Failure NotMerged(const std::string& path) {
+  return Failure(Error{.code = Code::kUsage,
+                       .title = "WEIGHTS ARE NOT MERGED",
+                       .where = path,
+                       .what = "The checkpoint has the frozen weights and the matrices of LoRA. "
+                               "A file of both under\nthe model's names would be taken for the "
+                               "model without LoRA.",
+                       .hint = "Export a folder, which has the merged weights: --to=FOLDER. Or all "
+                               "tensors: --all.",
+                       .page = "weights-are-not-merged"});
+}
 
 // Returns the tensors that `what` names, in the order of the checkpoint.
 std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
@@ -34,7 +47,10 @@ std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
                        .shape = tensor.shape,
                        .read = [&checkpoint, name] { return checkpoint.Read(name); }});
   };
-  for (const auto& [name, tensor] : checkpoint.tensors()) add(name, tensor);
+  for (const auto& [name, tensor] : checkpoint.tensors()) {
+    if (what == Exported::kModel && IsLora(name)) throw NotMerged(checkpoint.path());
+    add(name, tensor);
+  }
   for (const auto& [name, owner] : checkpoint.aliases()) {
     const size_t before = tensors.size();
     add(name, checkpoint.tensors().at(owner));

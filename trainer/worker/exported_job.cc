@@ -95,6 +95,7 @@ SavedJob OpenExportedJob(const std::string& folder,
   job.config_path = ConfigPathOf(folder, config);
   job.config = ValueOrThrow(ReadConfig(job.config_path, {}, environment));
   job.config.model.name_or_path = folder;
+  job.config.training.lora_r = 0;  // the folder has the matrices in its weights
   // A run has copied the tokenizer into the folder.
   std::string& tokenizer = job.config.data.tokenizer;
   if (!tokenizer.empty() && !fs::exists(tokenizer) && HasTokenizer(folder)) tokenizer = folder;

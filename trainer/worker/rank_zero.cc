@@ -19,6 +19,8 @@
 #include "trainer/config/slot.h"
 #include "trainer/job/estimate_memory.h"
 #include "trainer/job/plan_job.h"
+#include "trainer/models/adapter_folder.h"
+#include "trainer/models/lora.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/report/format.h"
 #include "trainer/report/metrics_file.h"
@@ -123,6 +125,12 @@ void SaveWeights(const Job& job,
   const bool folder_given = std::filesystem::is_directory(model.name_or_path);
   std::string aside;
   try {
+    // A run that is resumed takes the model's folder as the sign that all is saved.
+    if (HasLora(trainer.model())) {
+      observers.Note("adapter for peft: " + SaveAdapter(trainer.model(), job.model,
+                                                        model.name_or_path,
+                                                        start.folder.path + "/adapter"));
+    }
     aside = SavePretrained(trainer.model(), path,
                            {.source = folder_given ? model.name_or_path : "",
                             .tokenizer = job.config.data.tokenizer,

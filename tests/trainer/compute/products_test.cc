@@ -158,6 +158,20 @@ TEST(LinearCrossEntropy, HasNoGradientToKeepWithoutAGraph) {
   EXPECT_NEAR(loss.item<double>(), std::log(5.0), 1e-6);
 }
 
+TEST(LinearCrossEntropy, HasTheSameGradientsBesideAFrozenWeight) {
+  const at::Tensor weight = at::randn({5, 3});
+  const auto gradient = [&](bool trained) {
+    const at::Tensor hidden = at::arange(12, at::kFloat).view({4, 3}).requires_grad_();
+    weight.set_requires_grad(trained);
+    LinearCrossEntropy(hidden, weight, at::arange(4)).backward();
+    EXPECT_EQ(weight.grad().defined(), trained);
+    return hidden.grad();
+  };
+  const at::Tensor expected = gradient(true);
+  weight.mutable_grad().reset();
+  EXPECT_TRUE(gradient(false).equal(expected));
+}
+
 TEST(LinearCrossEntropy, IsZeroWithoutAnyTargetThatCounts) {
   const at::Tensor hidden = at::randn({4, 8}).requires_grad_();
   const at::Tensor weight = at::randn({5, 8}).requires_grad_();

@@ -65,6 +65,34 @@ TEST(DeviceModel, IsSavedAndLoadedOnAnyDevice) {
   std::filesystem::remove_all(folder);
 }
 
+// On a device several layers of one input are one product.
+TEST(DeviceModel, AddsTheMatricesOfLora) {
+  const PrecisionScope scope(Precision::kBf16);
+  for (const char* type : {"bert", "llama"}) {
+    const std::vector<int64_t> rows = {0, 1, 2, 3};
+    const auto loss = [&](c10::Device device, int64_t r) {
+      UseDevice(device);
+      ModelOptions options = SmallModels().at(type);
+      TransformerIn(options)->lora = {.r = r, .alpha = 8.0, .target_modules = {"all-linear"}};
+      SeedGenerators(device, 3);
+      const auto model = MakeModel(options, {}, true, device);
+      const at::NoGradGuard no_grad;
+      for (auto& item : model->named_parameters()) {
+        if (item.key().ends_with("lora_B.weight")) item.value().fill_(0.1);
+      }
+      const at::AutoGradMode gradients(true);
+      const at::Tensor found = model->Loss(BatchMover(device).Move(SmallData(type).Get(rows)));
+      found.backward();
+      for (const auto& item : model->named_parameters()) {
+        EXPECT_EQ(item.value().grad().defined(), item.value().requires_grad()) << item.key();
+      }
+      return found.item<double>();
+    };
+    EXPECT_NEAR(loss(DeviceAt(0), 4), loss(at::kCPU, 4), 1e-2) << type;
+    EXPECT_GT(std::abs(loss(DeviceAt(0), 4) - loss(DeviceAt(0), 0)), 2e-2) << type;
+  }
+}
+
 TEST(DeviceModel, GeneratesTheTokensOfTheCpu) {
   for (const char* type : {"gpt", "llama"}) {
     const auto tokens = [&](c10::Device device) {

@@ -47,7 +47,7 @@ class Pairs:
             self.rows = [json.loads(line) for line in file]
         self.labels = job["labels"]
         self.length = job["length"]
-        self.tokenizer = transformers.BertTokenizer.from_pretrained(job["folder"])
+        self.tokenizer = transformers.BertTokenizerFast.from_pretrained(job["folder"])
 
     def __len__(self):
         return len(self.rows)

@@ -43,7 +43,7 @@ def llama():
         max_position_embeddings=32))
 
 
-class Losses(training.TrainingTest):
+class Files(training.TrainingTest):
     def write_tokens(self):
         # Words that repeat, so that there is something to learn.
         numbers = random.Random(1)
@@ -69,6 +69,8 @@ class Losses(training.TrainingTest):
                 file.write(json.dumps(row) + "\n")
         return path
 
+
+class Losses(Files):
     def job(self, kind, make, strategy, frozen=()):
         torch.manual_seed(3)
         name = "-".join((kind, strategy, *frozen))
