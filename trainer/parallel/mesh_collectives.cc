@@ -49,7 +49,9 @@ void CheckCollectives(const Mesh& mesh) {
 }
 
 bool HostWaitsForRanks(const Mesh& mesh) {
-  return mesh.tensor.size == 1 && (mesh.device.is_cpu() || mesh.data.group == mesh.data.host);
+  const bool by_host =
+      mesh.data.group == mesh.data.host && mesh.pipeline.group == mesh.pipeline.host;
+  return mesh.tensor.size == 1 && (mesh.device.is_cpu() || by_host);
 }
 
 DeviceScalar NormOverModel(const DeviceScalar& squares, const Mesh& mesh) {

@@ -4,6 +4,7 @@
 #include <ATen/core/ivalue.h>
 #include <c10/core/StreamGuard.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <map>
