@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
+#include <map>
+#include <system_error>
 #include <utility>
 
 #include "base/read_file.h"
@@ -131,33 +133,6 @@ Culprit AwaitedOf(const JobSample& sample) {
   return FindAwaited(activities);
 }
 
-}  // namespace
-
-const RecordedCollective* LongestWait(const FlightSnapshot& flight) {
-  const RecordedCollective* longest = nullptr;
-  for (const RecordedCollective& collective : flight.collectives) {
-    if (collective.state != CollectiveState::kWaiting || !collective.started) continue;
-    if (longest == nullptr || *collective.started < *longest->started) longest = &collective;
-  }
-  return longest;
-}
-
-void MeasureSince(std::span<const JobSample> before, std::span<JobSample> now) {
-  std::map<pid_t, std::pair<milliseconds, std::chrono::steady_clock::time_point>> old;
-  for (const JobSample& job : before) {
-    for (const RankSample& rank : job.ranks) old[rank.worker.pid] = {rank.cpu_time, job.now};
-  }
-  for (JobSample& job : now) {
-    for (RankSample& rank : job.ranks) {
-      const auto known = old.find(rank.worker.pid);
-      if (known == old.end()) continue;
-      const auto& [cpu_time, time] = known->second;
-      rank.cpu_share = ShareOf(rank.cpu_time - cpu_time,
-                               std::chrono::duration_cast<milliseconds>(job.now - time));
-    }
-  }
-}
-
 JobSample ReadJob(const LocalJob& job, std::span<const ProcessEntry> processes) {
   JobSample sample{.agent = job.agent,
                    .user = UserName(job.owner),
@@ -198,6 +173,73 @@ JobSample ReadJob(const LocalJob& job, std::span<const ProcessEntry> processes) 
   }
   sample.awaited = AwaitedOf(sample);
   return sample;
+}
+
+// Returns whether both are names of one folder. `folder` is that of a run which goes on.
+bool IsFolder(const std::string& name, const std::string& folder) {
+  std::error_code error;
+  return !folder.empty() && std::filesystem::equivalent(name, folder, error) && !error;
+}
+
+Error NoSuchJob(const std::string& name, const TopSample& sample) {
+  std::vector<std::string> agents;
+  for (const JobSample& job : sample.jobs) agents.push_back(std::to_string(job.agent));
+  return {.code = Code::kUsage,
+          .title = "NO SUCH JOB",
+          .where = name,
+          .what =
+              "No job of ddprun that you may see runs here under this name. A job is named by "
+              "the pid of its\nddprun, the number of its SLURM job, or the folder of its run.",
+          .hint = agents.empty() ? "None runs here now."
+                                 : "These run here: " + FormatList(agents) + ".",
+          .page = "no-such-job"};
+}
+
+}  // namespace
+
+const RecordedCollective* LongestWait(const FlightSnapshot& flight) {
+  const RecordedCollective* longest = nullptr;
+  for (const RecordedCollective& collective : flight.collectives) {
+    if (collective.state != CollectiveState::kWaiting || !collective.started) continue;
+    if (longest == nullptr || *collective.started < *longest->started) longest = &collective;
+  }
+  return longest;
+}
+
+void MeasureSince(std::span<const JobSample> before, std::span<JobSample> now) {
+  std::map<pid_t, std::pair<milliseconds, std::chrono::steady_clock::time_point>> old;
+  for (const JobSample& job : before) {
+    for (const RankSample& rank : job.ranks) old[rank.worker.pid] = {rank.cpu_time, job.now};
+  }
+  for (JobSample& job : now) {
+    for (RankSample& rank : job.ranks) {
+      const auto known = old.find(rank.worker.pid);
+      if (known == old.end()) continue;
+      const auto& [cpu_time, time] = known->second;
+      rank.cpu_share = ShareOf(rank.cpu_time - cpu_time,
+                               std::chrono::duration_cast<milliseconds>(job.now - time));
+    }
+  }
+}
+
+Result<TopSample> SampleJobs(const std::string& name) {
+  const std::vector<ProcessEntry> processes = ListProcesses();
+  TopSample sample;
+  for (const LocalJob& job : FindLocalJobs(processes)) {
+    if (job.readable) {
+      sample.jobs.push_back(ReadJob(job, processes));
+    } else {
+      sample.unreadable.emplace_back(job.agent, UserName(job.owner));
+    }
+  }
+  if (name.empty()) return sample;
+  TopSample chosen;
+  for (const JobSample& job : sample.jobs) {
+    const bool named = name == std::to_string(job.agent) || name == job.slurm_job;
+    if (named || IsFolder(name, job.folder)) chosen.jobs.push_back(job);
+  }
+  if (chosen.jobs.empty()) return NoSuchJob(name, sample);
+  return chosen;
 }
 
 }  // namespace ddprun::launcher

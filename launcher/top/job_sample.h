@@ -1,14 +1,15 @@
-// What a job and its ranks on this machine do now.
+// What the jobs of this machine and their ranks do now.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/result.h"
 #include "launcher/hang/hang_report.h"
 #include "launcher/top/local_jobs.h"
 
@@ -38,8 +39,16 @@ struct JobSample {
   Culprit awaited = {};                // the ranks here that others have waited for, for a second
 };
 
-// Reads what /proc and the flight recorder have. A process that ends meanwhile is left out.
-JobSample ReadJob(const LocalJob& job, std::span<const ProcessEntry> processes);
+struct TopSample {
+  std::vector<JobSample> jobs;
+  // The pids and users of jobs that this user may not read.
+  std::vector<std::pair<pid_t, std::string>> unreadable = {};
+};
+
+// Returns what /proc and the flight recorders have of the jobs of this machine; if `name` is not
+// "", only of those that it names: the pid of a ddprun, the number of a SLURM job, or the folder of
+// a run. Error: there is none ("no-such-job").
+Result<TopSample> SampleJobs(const std::string& name);
 
 // Pure. Sets the shares of CPU to those since `before`, an earlier sample.
 void MeasureSince(std::span<const JobSample> before, std::span<JobSample> now);

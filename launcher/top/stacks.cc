@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "launcher/cli/target.h"
 #include "launcher/process/program_output.h"
-#include "launcher/top/choose_jobs.h"
 #include "launcher/top/top.h"
+#include "launcher/top/top_text.h"
 
 namespace ddprun::launcher {
 

@@ -7,7 +7,6 @@
 #include <ctime>
 #include <utility>
 
-#include "launcher/top/choose_jobs.h"
 #include "launcher/top/screen.h"
 #include "launcher/top/top_text.h"
 #include "rendezvous/net/address.h"

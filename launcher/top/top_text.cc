@@ -249,8 +249,8 @@ std::string TopText(const TopSample& sample, const TopStyle& style) {
   if (sample.jobs.empty()) text += "No job of ddprun runs here that you may see.\n";
   if (sample.unreadable.empty()) return text;
   std::vector<std::string> names;
-  for (const JobOfAnotherUser& job : sample.unreadable) {
-    names.push_back(std::to_string(job.agent) + " of " + job.user);
+  for (const auto& [agent, user] : sample.unreadable) {
+    names.push_back(std::to_string(agent) + " of " + user);
   }
   return text + "\n" +
          Cut("Not shown, because you may not read them: " + FormatList(names), style.columns) +
@@ -260,8 +260,8 @@ std::string TopText(const TopSample& sample, const TopStyle& style) {
 std::string TopJson(const TopSample& sample) {
   json value = {{"jobs", json::array()}, {"unreadable", json::array()}};
   for (const JobSample& job : sample.jobs) value["jobs"].push_back(JobJson(job));
-  for (const JobOfAnotherUser& job : sample.unreadable) {
-    value["unreadable"].push_back({{"pid", job.agent}, {"user", job.user}});
+  for (const auto& [agent, user] : sample.unreadable) {
+    value["unreadable"].push_back({{"pid", agent}, {"user", user}});
   }
   return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }

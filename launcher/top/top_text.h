@@ -2,23 +2,11 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "launcher/top/job_sample.h"
 
 namespace ddprun::launcher {
-
-struct JobOfAnotherUser {
-  pid_t agent = 0;
-  std::string user;
-};
-
-struct TopSample {
-  std::vector<JobSample> jobs;
-  std::vector<JobOfAnotherUser> unreadable = {};
-};
 
 struct TopStyle {
   size_t columns = 0;  // longer lines are cut; 0 means that they are not

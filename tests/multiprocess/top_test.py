@@ -84,6 +84,7 @@ sys.exit(subprocess.call([{harness.DDPRUN!r}, "--nproc_per_node=2", {worker!r}],
         job = self.start("--max_restarts=1", again)
         self.addCleanup(job.wait)
         self.addCleanup(job.kill)
+        self.wait_for_file("rank0")
         self.wait_for_file("rank1")
         jobs = json.loads(self.ask("top", "--json").stdout)["jobs"]
         outer = next(one for one in jobs if one["pid"] == job.pid)
@@ -144,7 +145,8 @@ time.sleep(600)
                        "data": {"format": "random", "num_samples": 1000, "input_size": 6,
                                 "target_size": 2},
                        "report": {"logging_steps": 5}}, file)
-        job = self.start("--nproc_per_node=2", config, env={"DDPRUN_TRAINER": TRAINER})
+        job = self.start("--nproc_per_node=2", config, env={"DDPRUN_TRAINER": TRAINER},
+                         stdout=subprocess.DEVNULL)
         self.addCleanup(job.wait)
         self.addCleanup(job.kill)
         harness.wait_until(lambda: job.poll() is not None or

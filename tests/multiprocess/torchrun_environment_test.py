@@ -9,6 +9,7 @@ import torchrun_compare
 
 # Variables that only ddprun gives its workers.
 OURS = {
+    "DDPRUN_FLIGHT_PAGE",
     "DDPRUN_FLIGHT_RECORDER_FD",
     "DDPRUN_JOB_ID",
     "DDPRUN_NODE_MEMORY_FD",
