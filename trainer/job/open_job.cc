@@ -18,8 +18,8 @@ namespace ddprun::trainer {
 namespace {
 
 void OpenLora(Job& job, const Attempt& attempt) {
-  job.model_notes.push_back("LoRA trains " + std::to_string(TrainedCount(*job.shape)) + " of " +
-                            CountText(ParameterCount(*job.shape), "parameter"));
+  job.model_notes.push_back("LoRA freezes all but " + std::to_string(TrainedCount(*job.shape)) +
+                            " of " + CountText(ParameterCount(*job.shape), "parameter"));
   const std::string& adapter = job.config.model.adapter;
   if (adapter.empty()) return;
   attempt([&] { CheckAdapter(*job.shape, TransformerIn(job.model)->lora, adapter); });

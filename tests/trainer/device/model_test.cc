@@ -78,7 +78,9 @@ TEST(DeviceModel, AddsTheMatricesOfLora) {
       const auto model = MakeModel(options, {}, true, device);
       const at::NoGradGuard no_grad;
       for (auto& item : model->named_parameters()) {
-        if (item.key().ends_with("lora_B.weight")) item.value().fill_(0.1);
+        if (item.key().ends_with("lora_B.weight")) {
+          item.value().copy_(Random(item.value().sizes(), 7));
+        }
       }
       const at::AutoGradMode gradients(true);
       const at::Tensor found = model->Loss(BatchMover(device).Move(SmallData(type).Get(rows)));

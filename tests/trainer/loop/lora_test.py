@@ -200,6 +200,9 @@ class Lora(transformers_test.Files):
     def test_is_used_merged(self):
         _, config = self.base("gpt")
         self.train(self.with_keys(config, run={"name": "run", "max_steps": 3}))
+        # Only two layers' matrices [4, 48] and [144, 4] have gradients.
+        self.assertIn("gradients 6.00 KiB, optimizer 12 KiB",
+                      self.trainer("check", "train.json").stdout)
         file = self.trainer("checkpoint", "export", "runs/run", "--to=run.safetensors")
         self.assertEqual(file.returncode, 2, file.stderr)
         self.assertIn("NOT MERGED", file.stderr)
@@ -237,8 +240,8 @@ class Lora(transformers_test.Files):
                      "bert.encoder.layer.0.attention.self.query.lora_A.weight", "Missing (4)")
         self.refused(self.with_keys(config, model={"adapter": wide}), "use_rslora is true there")
         self.refused(self.with_keys(config, model={"adapter": folder}), "adapter_config.json")
-        self.refused(self.with_keys(config, strategy={"type": "tensor_parallel"}),
-                     "training.lora_r")
+        for strategy in ("tensor_parallel", "pipeline"):
+            self.refused(self.with_keys(config, strategy={"type": strategy}), "training.lora_r 4")
         self.refused(self.with_keys(config, model={"name_or_path": ""}), "model.name_or_path")
 
 
