@@ -59,8 +59,8 @@ def execute_rank_command():
     os.environ[VARIABLE] = json.dumps([archive.fileno(), modules, first_folder(words), before])
     path = [f"/proc/self/fd/{archive.fileno()}", *([before] if before else [])]
     os.environ["PYTHONPATH"] = os.pathsep.join(path)
-    words = [os.fsencode(word) for word in (sys.executable, *words)]
-    os.execv(sys.executable, [words[0], *options, b"-u", *words[1:]])
+    # The first word as it was given: from it Python finds its own folders.
+    os.execv(sys.executable, [command[0], *options, b"-u", *map(os.fsencode, words)])
 
 
 def hand_over_to_sitecustomize(archive, python_path):

@@ -4,6 +4,7 @@ differs. Needs a Python with torch."""
 import getpass
 import json
 import os
+import pathlib
 import re
 import shutil
 import signal
@@ -217,6 +218,16 @@ class Refusal(PreloadTest):
     def test_of_a_module_that_uses_a_device(self):
         self.script("torch.py", "class cuda:\n    is_initialized = lambda: True\n")
         self.assert_refused("torch", "MODULE USES A DEVICE", "CUDA")
+
+    def test_sees_open_devices(self):
+        text = (pathlib.Path(__file__).parents[2] / "launcher/cli/python_template.py").read_text()
+        template = {"__name__": "template"}
+        exec(text.partition("\nif __name__")[0], template)
+        self.assertIsNone(template["device_in_use"]())
+        template["DEVICES"] = (self.path("nvidia"),)
+        with open(self.script("nvidia0", "")):
+            self.assertEqual(template["device_in_use"](), self.path("nvidia0"))
+        self.assertIsNone(template["device_in_use"]())
 
     def test_of_a_python_without_the_module_site(self):
         for option in ("-E", "-I", "-S"):

@@ -1,5 +1,6 @@
 """The ways to get ddprun alone: one version, and packages that hold all of it."""
 
+import os
 import pathlib
 import re
 import subprocess
@@ -46,6 +47,15 @@ class Package(unittest.TestCase):
             [package] = pathlib.Path(folder).glob("*.tar.gz")
             with tarfile.open(package) as archive:
                 names = {name.split("/", 1)[-1] for name in archive.getnames()}
+                [program] = [name for name in archive.getnames() if name.endswith("bin/ddprun")]
+                archive.extract(program, folder)
+            # The template of --preload is in the program: it needs no other file of the package.
+            script = pathlib.Path(folder) / "script.py"
+            script.write_text("import sys\nprint('colorsys' in sys.modules)\n")
+            ran = subprocess.run([pathlib.Path(folder) / program, "--preload=colorsys", script],
+                                 capture_output=True, text=True,
+                                 env={**os.environ, "PYTHON_EXEC": sys.executable})
+            self.assertEqual((0, "True\n"), (ran.returncode, ran.stdout), ran.stderr)
         wanted = {"bin/ddprun", "share/man/man1/ddprun.1",
                   "share/bash-completion/completions/ddprun", "share/zsh/site-functions/_ddprun"}
         wanted |= {f"share/doc/ddprun/{name}" for name in
