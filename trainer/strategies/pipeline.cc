@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
-#include <ranges>
+#include <span>
 #include <utility>
 
 #include "trainer/compute/norm.h"
@@ -205,8 +205,8 @@ void Pipeline::SumShared() {
   for (const SharedParameter& shared : options_.shared) {
     const at::Tensor& gradient = shared.tensor.grad();
     const auto own = std::ranges::find(shared.stages, mesh_.pipeline.rank);
-    const std::ranges::subrange before(shared.stages.begin(), own),
-        after(own + 1, shared.stages.end());
+    const std::span<const int> before(shared.stages.begin(), own);
+    const std::span<const int> after(own + 1, shared.stages.end());
     std::map<int, at::Tensor> parts = {{*own, gradient}};
     const auto receive = [&](int stage) { parts[stage] = peers_.Receive(gradient, stage); };
     const auto send = [&](int stage) { peers_.Send(gradient, stage); };
@@ -214,8 +214,8 @@ void Pipeline::SumShared() {
     // between two stages may wait for its receiver.
     std::ranges::for_each(before, receive);
     std::ranges::for_each(after, send);
-    std::ranges::for_each(std::views::reverse(after), receive);
-    std::ranges::for_each(std::views::reverse(before), send);
+    std::for_each(after.rbegin(), after.rend(), receive);
+    std::for_each(before.rbegin(), before.rend(), send);
     at::Tensor sum;
     for (const auto& [stage, part] : parts) sum = sum.defined() ? sum + part : part;
     peers_.WaitForSends();
