@@ -220,7 +220,7 @@ class Refusal(PreloadTest):
         self.assert_refused("torch", "MODULE USES A DEVICE", "CUDA")
 
     def test_sees_open_devices(self):
-        text = (pathlib.Path(__file__).parents[2] / "launcher/cli/python_template.py").read_text()
+        text = (pathlib.Path(WORKER).parents[2] / "launcher/cli/python_template.py").read_text()
         template = {"__name__": "template"}
         exec(text.partition("\nif __name__")[0], template)
         self.assertIsNone(template["device_in_use"]())
