@@ -197,6 +197,8 @@ DDPRUN_ROWS = {
     "submit": [([], "NO TARGET"), (["gone.json"], "gone.json")],
     "save": [([], "JOB"), (["gone"], "gone")],
     "stop": [([], "JOB"), (["gone"], "gone")],
+    "top": [(["gone"], "gone")],
+    "stacks": [([], "JOB"), (["gone"], "gone")],
     "explain": [(["gone-page"], "gone-page")],
 }
 # The same with nobody's rights, and on a full disk.
