@@ -28,6 +28,16 @@ class Backend(hosts_test_case.HostsTest):
             "reductions", "floats", "copies", "nested", "again", "few_groups", "ddp", "fsdp",
             "mismatch", "missing", "missing_at_start"))
 
+    def test_groups_of_two_launchers(self):
+        # torchrun gives its ranks no flight recorder.
+        env = {"PYTHONPATH": os.environ["DDPRUN_TORCH_PACKAGE"], "OMP_NUM_THREADS": "1",
+               "GLOO_SOCKET_IFNAME": "eth0", "PYTHON_EXEC": sys.executable}
+        torchrun = os.path.join(os.path.dirname(sys.executable), "torchrun")
+        self.finish_all([
+            self.start_on(self.hosts[0], *self.static(0, 2), WORKER, "few_groups", env=env),
+            self.start_on(self.hosts[1], *self.static(1, 2), WORKER, "few_groups", env=env,
+                          program=torchrun)])
+
     def test_a_killed_rank_is_named_on_both_hosts(self):
         ranks = self.start_ranks("killed_far")
         for rank in ranks:

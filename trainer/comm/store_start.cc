@@ -29,12 +29,12 @@ struct Place {
   std::string host;
   pid_t pid = 0;
   int fd = -1;
-  int next_group = 0;  // the least group number that the process has not used yet
+  int next_group = 0;  // the least group number that the process may use
 };
 
 // What the groups of this process share.
 struct ProcessState {
-  std::atomic<int> next_group = 1;
+  std::atomic<int> next_group = 0;  // group 0 is that of the whole job: see NextGroup()
   const pid_t owner = ::getpid();
   const std::shared_ptr<FlightRecorder> recorder;  // nullptr: the launcher has none
 
@@ -97,8 +97,7 @@ class StoreExchange {
           start_,
           "These ranks did not come to the start of the group: " + FormatList(missing, ", "),
           "Look at the output of the missing ranks. All ranks must make the same groups in the "
-          "same "
-          "order."));
+          "same order."));
     }
     std::vector<std::string> values;
     for (const std::string& key : keys) values.push_back(store_.get_to_str(key));
@@ -131,9 +130,17 @@ class StoreExchange {
   std::vector<int> all_;
 };
 
-std::vector<Place> ExchangePlaces(const StoreExchange& exchange, int fd) {
+// Returns the least number that this process may give to a new group. It is 0 only for the first
+// group, if that is the group of the whole job.
+int NextGroup(const StoreStart& start) {
+  const Result<RankInfo> info = ReadRankInfo(Environment::OfProcess());
+  const bool whole = info && info->world_size == start.size && info->rank == start.rank;
+  return std::max<int>(ProcessState::Get().next_group, whole ? 0 : 1);
+}
+
+std::vector<Place> ExchangePlaces(const StoreExchange& exchange, const StoreStart& start, int fd) {
   const std::string own = HostText() + " " + std::to_string(::getpid()) + " " + std::to_string(fd) +
-                          " " + std::to_string(ProcessState::Get().next_group);
+                          " " + std::to_string(NextGroup(start));
   std::vector<Place> places;
   for (const std::string& value : exchange.AmongAll("places", own)) {
     Place place;
@@ -163,20 +170,17 @@ UniqueFd OpenMemory(const std::vector<Place>& places, int rank, UniqueFd own) {
                        kNodeMemorySeals));
 }
 
-// Lets the launcher's flight recorder show the group's operations. Gives the group a number that is
-// new to each of its ranks; the first group of the whole job is number 0.
-void Record(HostProcessGroup::Options& options, const std::vector<Place>& places) {
+// Gives the group a number that is new to each of its ranks, and lets the launcher's flight
+// recorder show its operations. All ranks take the same number, also those without a recorder,
+// because messages between hosts have it.
+void Number(HostProcessGroup::Options& options, const std::vector<Place>& places) {
   ProcessState& process = ProcessState::Get();
-  // A child of fork() would write to its parent's page.
-  if (process.recorder == nullptr || process.owner != ::getpid()) return;
-  const Result<RankInfo> info = ReadRankInfo(Environment::OfProcess());
-  const bool whole = info && info->world_size == options.size && info->rank == options.rank;
-  int number = std::ranges::max(places, {}, &Place::next_group).next_group;
+  const int number = std::ranges::max(places, {}, &Place::next_group).next_group;
   process.next_group = number + 1;
-  if (whole && number == 1) number = 0;
   if (number >= kMaxGroups) return;
   options.wire.group = static_cast<uint16_t>(number);
-  options.recorder = process.recorder;
+  // A child of fork() would write to its parent's page.
+  if (process.owner == ::getpid()) options.recorder = process.recorder;
 }
 
 // Connects the hosts. `hosts`: the number of each rank's host. Does nothing if there is one.
@@ -205,7 +209,7 @@ void Connect(HostProcessGroup::Options& options,
 c10::intrusive_ptr<HostProcessGroup> StartFromStore(c10d::Store& store, const StoreStart& start) {
   const StoreExchange exchange(store, start);
   UniqueFd own = ValueOrThrow(SharedRegion::CreateFile());
-  const std::vector<Place> places = ExchangePlaces(exchange, own.get());
+  const std::vector<Place> places = ExchangePlaces(exchange, start, own.get());
   c10::intrusive_ptr<HostProcessGroup> group;
   std::string failure;
   UniqueFd memory;  // open until all ranks have opened it
@@ -217,7 +221,7 @@ c10::intrusive_ptr<HostProcessGroup> StartFromStore(c10d::Store& store, const St
                                       .names = start.names,
                                       .heap_bytes = kHeapBytesOfGroup};
     Connect(options, NumberHosts(places), exchange);
-    Record(options, places);
+    Number(options, places);
     group = HostProcessGroup::Create(memory, options);
   } catch (const Failure& error) {
     failure = error.error().what + "\n" + error.error().hint;
