@@ -8,6 +8,7 @@ import unittest
 
 SOURCE = os.environ["DDPRUN_SOURCE_DIR"]
 INSTALLED = pathlib.Path(os.environ["DDPRUN_INSTALLED"])
+BUILD = os.environ["DDPRUN_BUILD"]
 
 
 def run(*command, **options):
@@ -69,11 +70,16 @@ class Install(unittest.TestCase):
                       self.configure_example(self.folder / "none"))
 
     def test_programs_load_the_installed_libtorch_and_train(self):
-        libraries = run("ldd", INSTALLED / "bin/ddp-trainer").stdout
-        self.assertIn(f"libtorch_cpu.so => {INSTALLED}/", os.path.normpath(
+        # A folder of its own: programs of the other tests must not load a half written library.
+        prefix = self.folder / "prefix"
+        for component in ([], ["--component", "torch"]):
+            done = run("cmake", "--install", BUILD, "--prefix", prefix, *component)
+            self.assertEqual(0, done.returncode, done.stderr)
+        libraries = run("ldd", prefix / "bin/ddp-trainer").stdout
+        self.assertIn(f"libtorch_cpu.so => {prefix}/", os.path.normpath(
             libraries.replace("bin/../", "")))
-        config = INSTALLED / "share/ddprun/configs/seeds/toy.json"
-        trained = run(INSTALLED / "bin/ddprun", "--nproc_per_node=2", config, cwd=self.folder)
+        config = prefix / "share/ddprun/configs/seeds/toy.json"
+        trained = run(prefix / "bin/ddprun", "--nproc_per_node=2", config, cwd=self.folder)
         self.assertEqual(0, trained.returncode, trained.stderr)
         self.assertTrue((self.folder / "runs/toy/model/model.safetensors").exists())
 

@@ -6,24 +6,25 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/launcher/temp_folder.h"
+
 namespace ddprun::launcher {
 namespace {
 
 using testing::HasSubstr;
 
 TEST(DeviceCount, CountsDeviceNodesAndNothingElse) {
-  const std::string folder = testing::TempDir() + "device_count_test";
-  std::filesystem::create_directories(folder);
+  const TempFolder folder;
   for (const char* name : {"nvidia0", "nvidia1", "nvidia10", "nvidiactl", "nvidia-uvm", "sda1"}) {
-    std::ofstream(folder + "/" + name) << "";
+    folder.File(name);
   }
-  EXPECT_EQ(FindDevices(Environment(), folder).gpus.size(), 3);
-  EXPECT_EQ(FindDevices(Environment(), folder + "/absent").gpus.size(), 0);
-  std::filesystem::remove_all(folder);
+  EXPECT_EQ(FindDevices(Environment(), folder.path()).gpus.size(), 3);
+  EXPECT_EQ(FindDevices(Environment(), folder.path() + "/absent").gpus.size(), 0);
 }
 
 TEST(DeviceCount, CountsRenderNodesOfIntelsAsXpus) {
-  const std::string folder = testing::TempDir() + "device_count_drm";
+  const TempFolder root;
+  const std::string& folder = root.path();
   const std::pair<const char*, const char*> cards[] = {
       {"renderD128", "0x8086\n"}, {"renderD129", "0x10de\n"}, {"card0", "0x8086\n"}};
   for (const auto& [name, vendor] : cards) {
@@ -33,7 +34,6 @@ TEST(DeviceCount, CountsRenderNodesOfIntelsAsXpus) {
   EXPECT_EQ(FindDevices(Environment(), "/nowhere", folder).xpus, 1);
   EXPECT_EQ(*CountWorkers("xpu", {.visible_gpus = {}, .xpus = 2}), 2);
   EXPECT_THAT(CountWorkers("xpu", {}).error().what, HasSubstr("Intel"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(DeviceCount, CountsCoresThatItMayKeepBusy) {

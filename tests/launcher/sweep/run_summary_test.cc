@@ -1,20 +1,19 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 
 #include "launcher/sweep/sweep_run.h"
+#include "tests/launcher/temp_folder.h"
 
 namespace ddprun::launcher {
 namespace {
 
 RunSummary Summary(const std::string& text) {
-  const std::string path = testing::TempDir() + "run_summary_test.jsonl";
+  const TempFolder folder;
+  const std::string path = folder.path() + "/metrics.jsonl";
   std::ofstream(path) << text;
-  const RunSummary summary = ReadRunSummary(path);
-  std::remove(path.c_str());
-  return summary;
+  return ReadRunSummary(path);
 }
 
 TEST(RunSummary, TakesTheLastLossesAndTheTimeBetween) {

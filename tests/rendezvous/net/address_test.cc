@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 
 namespace ddprun::rendezvous {
@@ -64,7 +66,7 @@ TEST(HostPortText, GivesIpv6ItsBrackets) {
 }
 
 TEST(ResolveLocally, KnowsLiteralsLocalhostAndTheHostsFile) {
-  const std::string path = testing::TempDir() + "/ddprun_hosts";
+  const std::string path = testing::TempDir() + "ddprun_hosts." + std::to_string(::getpid());
   std::ofstream(path) << "127.0.0.1 localhost\n# 9.9.9.9 node7\n10.1.2.3\tNode7.cluster node7 # x\n"
                          "fd00::7 node7\n";
   EXPECT_THAT(Texts(ResolveLocally("10.0.0.9", path)), ElementsAre("10.0.0.9"));
@@ -73,6 +75,7 @@ TEST(ResolveLocally, KnowsLiteralsLocalhostAndTheHostsFile) {
   EXPECT_THAT(Texts(ResolveLocally("NODE7", path)), ElementsAre("10.1.2.3", "fd00::7"));
   EXPECT_THAT(Texts(ResolveLocally("node8", path)), IsEmpty());
   EXPECT_THAT(Texts(ResolveLocally("node8", "/nonexistent")), IsEmpty());
+  std::filesystem::remove(path);
 }
 
 TEST(OwnAddress, KnowsThisMachine) {
