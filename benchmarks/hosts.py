@@ -2,11 +2,12 @@
 """All-reduce and training steps over a network: ddprun against Gloo and OpenMPI, on virtual hosts.
 
 The hosts are namespaces of this machine, their cables are as slow as --mbit says (tests/hosts). The
-sides take turns; medians are shown. "line" is the share of the link's rate that an all-reduce
-between two hosts uses: each host has to send, and be sent, the tensor once. "TCP alone" is what two
-processes get that only exchange as many bytes over one connection.
+sides take turns; medians are shown. "line" is the share of the link's rate that an all-reduce uses,
+if each of N hosts sends, and is sent, 2 (N - 1) / N of the tensor, the least that any algorithm
+needs. "TCP alone" is what two processes get that only exchange as many bytes over one connection.
 """
 
+import itertools
 import json
 import pathlib
 import shlex
@@ -141,22 +142,23 @@ def gbit(mbit):
 
 
 def line_share(row):
-    """Of what a link carries, for an all-reduce between two hosts."""
-    return row["bytes"] * 8 / row["seconds"] / (row["mbit"] * 1e6)
+    """Of what a link carries, with the least that each host has to send."""
+    least = 2 * (row["hosts"] - 1) / row["hosts"] * row["bytes"]
+    return least * 8 / row["seconds"] / (row["mbit"] * 1e6)
 
 
 def all_reduce_table(results):
     sides = list(dict.fromkeys(row["side"] for row in results))
     rows = [["link, ranks, size", *sides, "line, ddprun",
              *(f"{side} / ddprun" for side in sides if side not in ("ddprun", "TCP alone"))]]
-    cells = {(row["mbit"], row["ranks_per_host"], row["bytes"], row["side"]): row
+    cells = {(row["mbit"], row["hosts"], row["ranks_per_host"], row["bytes"], row["side"]): row
              for row in results}
-    for mbit, ranks, size in dict.fromkeys(key[:3] for key in cells):
-        line = {side: cells.get((mbit, ranks, size, side)) for side in sides}
+    for mbit, hosts, ranks, size in dict.fromkeys(key[:4] for key in cells):
+        line = {side: cells.get((mbit, hosts, ranks, size, side)) for side in sides}
         own = line.get("ddprun")
         label = next(name for name, value in SIZES.items() if value == size)
         rows.append([
-            f"{gbit(mbit)}, 2 x {ranks}, {label}",
+            f"{gbit(mbit)}, {hosts} x {ranks}, {label}",
             *(allreduce.cell(row["seconds"]) if row else "-" for row in line.values()),
             f"{line_share(own):.0%}" if own and size >= 1 << 20 else "-",
             *(harness.ratio(own["seconds"], row["seconds"]) if own and row else "-"
@@ -164,20 +166,22 @@ def all_reduce_table(results):
     return rows
 
 
-def share_plot(results, mbit):
+def share_plot(results, mbit, hosts):
     series = {}
     for row in results:
-        if row["mbit"] == mbit and row["ranks_per_host"] == 1:
+        if row["mbit"] == mbit and row["hosts"] == hosts and row["ranks_per_host"] == 1:
             series.setdefault(row["side"], []).append((row["bytes"], row["seconds"]))
     return plots.lines(series, "bytes", "time", published.size_text, allreduce.cell)
 
 
 def parts_of_page(results):
     """{marker: (heading, tables, [(title, plot)])}"""
-    links = list(dict.fromkeys(row["mbit"] for row in results["allreduce"]))
+    links = list(dict.fromkeys((row["mbit"], row["hosts"]) for row in results["allreduce"]))
     return {
-        "allreduce": ("All-reduce between two hosts", [all_reduce_table(results["allreduce"])],
-                      [(gbit(mbit), share_plot(results["allreduce"], mbit)) for mbit in links]),
+        "allreduce": (
+            "All-reduce between hosts", [all_reduce_table(results["allreduce"])],
+            [(f"{gbit(mbit)}, {hosts} hosts", share_plot(results["allreduce"], mbit, hosts))
+             for mbit, hosts in links]),
         "steps": ("Training steps on two hosts",
                   [ddp.overlap_table(own, torch) for own, torch in results["steps"]],
                   [(gbit(own["mbit"]), ddp.overlap_plot(own)) for own, _ in results["steps"]]),
@@ -186,12 +190,13 @@ def parts_of_page(results):
 
 def measure(options):
     results = {"allreduce": [], "steps": []}
-    for mbit in options.mbit:
-        with virtual_hosts.Hosts(2, mbit=mbit) as hosts, tempfile.TemporaryDirectory() as folder:
+    for mbit, count in itertools.product(options.mbit, options.hosts):
+        with virtual_hosts.Hosts(count, mbit=mbit) as hosts, \
+                tempfile.TemporaryDirectory() as folder:
             bench = Bench(options, hosts, folder)
             for ranks in options.ranks:
                 results["allreduce"] += measure_all_reduce(bench, mbit, ranks)
-            if not options.only:
+            if not options.only and count == 2:
                 results["steps"].append(measure_steps(bench, mbit))
     return results
 
@@ -201,6 +206,8 @@ def main():
     parser = harness.parser(__doc__, rounds=3)
     parser.add_argument("--mbit", type=int, nargs="+", default=[1000, 10000],
                         help="rates of the link in 10^6 bits per second; default: 1000 10000")
+    parser.add_argument("--hosts", type=int, nargs="+", default=[2, 3, 4],
+                        help="numbers of hosts; default: 2 3 4")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2],
                         help="ranks on each host; default: 1 2")
     published.add_options(parser, "runs/hosts.html")

@@ -10,15 +10,8 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Pieces are small, so that the first piece soon reaches the last node, and large, so that the
-// fixed cost of a message does not show. Between two hosts at 1 Gbit/s, a window of 4 times 64 KiB
-// was faster than 8 times 256 KiB, because running pieces share the bandwidth and the first one
-// comes later.
-constexpr size_t kMostPieceBytes = size_t{64} << 10;
 constexpr size_t kLeastPieceBytes = size_t{16} << 10;
 constexpr size_t kPiecesWanted = 16;
-// Running pieces of a leg: pieces in the network, and pieces that the rank sums meanwhile.
-constexpr size_t kWindow = 4;
 
 }  // namespace
 
@@ -33,8 +26,8 @@ MultiNodeChain::MultiNodeChain(NodeLink& link,
     Leg leg{.number = i, .locals = all[i].locals, .first = i == 0, .last = i + 1 == all.size()};
     if (!leg.first) leg.from = placement_.Counterpart(all[i - 1].node);
     if (!leg.last) leg.to = placement_.Counterpart(all[i + 1].node);
-    leg.receives.resize(kWindow);
-    leg.sends.resize(kWindow);
+    leg.receives.resize(kWireWindow);
+    leg.sends.resize(kWireWindow);
     legs_.push_back(std::move(leg));
   }
 }
@@ -73,7 +66,7 @@ std::byte* MultiNodeChain::Result(int local, const Place& place) const {
 }
 
 std::byte* MultiNodeChain::Buffer(const Leg& leg, size_t piece) const {
-  return leg.buffers + piece % kWindow * PartialBytes(piece_bytes_);
+  return leg.buffers + piece % kWireWindow * PartialBytes(piece_bytes_);
 }
 
 size_t MultiNodeChain::PartialBytes(size_t bytes) const {
@@ -84,10 +77,10 @@ void MultiNodeChain::Prepare(size_t bytes, int rows) {
   bytes_ = bytes;
   const size_t all = bytes * static_cast<size_t>(rows);
   const size_t wanted = (all / kPiecesWanted + kLineBytes - 1) / kLineBytes * kLineBytes;
-  piece_bytes_ = std::clamp(wanted, kLeastPieceBytes, kMostPieceBytes);
+  piece_bytes_ = std::clamp(wanted, kLeastPieceBytes, kWirePieceBytes);
   row_pieces_ = (bytes + piece_bytes_ - 1) / piece_bytes_;
   pieces_ = row_pieces_ * static_cast<size_t>(rows);
-  const size_t ring_bytes = PartialBytes(piece_bytes_) * kWindow;
+  const size_t ring_bytes = PartialBytes(piece_bytes_) * kWireWindow;
   if (buffer_.size() < ring_bytes * legs_.size()) buffer_.resize(ring_bytes * legs_.size());
   for (size_t i = 0; i < legs_.size(); ++i) legs_[i].buffers = buffer_.data() + i * ring_bytes;
 }
@@ -138,9 +131,9 @@ Status MultiNodeChain::Run() {
 
 bool MultiNodeChain::AdvanceLeg(Leg& leg) {
   bool moved = false;
-  while (leg.posted < pieces_ && leg.posted < leg.freed + kWindow) {
+  while (leg.posted < pieces_ && leg.posted < leg.freed + kWireWindow) {
     if (!leg.first) {
-      leg.receives[leg.posted % kWindow] =
+      leg.receives[leg.posted % kWireWindow] =
           link_.Receive(leg.from, WireStream::kPartial, Number(leg.number), Buffer(leg, leg.posted),
                         PartialBytes(PlaceOf(leg.posted).bytes));
     }
@@ -148,7 +141,7 @@ bool MultiNodeChain::AdvanceLeg(Leg& leg) {
     moved = true;
   }
   while (leg.summed < leg.posted) {
-    const NodeLink::Handle& receive = leg.receives[leg.summed % kWindow];
+    const NodeLink::Handle& receive = leg.receives[leg.summed % kWireWindow];
     if (!leg.first && !receive->done.load(std::memory_order_acquire)) break;
     if (!leg.first && !receive->status.ok()) break;
     Sum(leg, leg.summed);
@@ -156,7 +149,7 @@ bool MultiNodeChain::AdvanceLeg(Leg& leg) {
     moved = true;
   }
   while (leg.freed < leg.summed) {
-    const NodeLink::Handle& sent = leg.sends[leg.freed % kWindow];
+    const NodeLink::Handle& sent = leg.sends[leg.freed % kWireWindow];
     if (sent != nullptr && !sent->done.load(std::memory_order_acquire)) break;
     ++leg.freed;
     moved = true;
@@ -167,7 +160,7 @@ bool MultiNodeChain::AdvanceLeg(Leg& leg) {
 void MultiNodeChain::Sum(Leg& leg, size_t piece) {
   const Place place = PlaceOf(piece);
   std::byte* const buffer = Buffer(leg, piece);
-  NodeLink::Handle& sent = leg.sends[piece % kWindow];
+  NodeLink::Handle& sent = leg.sends[piece % kWireWindow];
   std::vector<const std::byte*> sources;
   for (const int local : leg.locals) sources.push_back(Source(local, place));
   const PartialReduction work{.type = operation_.type(),
@@ -202,7 +195,7 @@ void MultiNodeChain::Sum(Leg& leg, size_t piece) {
 bool MultiNodeChain::AdvanceResult() {
   bool moved = false;
   const int self = placement_.LocalOf(placement_.rank());
-  for (; way_.posted < way_.pieces.size() && way_.posted < way_.here + kWindow; ++way_.posted) {
+  for (; way_.posted < way_.pieces.size() && way_.posted < way_.here + kWireWindow; ++way_.posted) {
     const Place place = PlaceOf(way_.pieces[way_.posted]);
     const int local = scatters_ ? placement_.LocalOf(place.row) : self;
     way_.receives[way_.posted] =

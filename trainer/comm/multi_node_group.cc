@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "trainer/comm/chunk.h"
 #include "trainer/comm/multi_node_chain.h"
+#include "trainer/comm/multi_node_slices.h"
 #include "trainer/comm/node_readers.h"
 
 namespace ddprun::trainer {
@@ -90,13 +91,22 @@ Status MultiNodeGroup::ReduceLarge(const NodeOperation& operation, std::byte* da
       const Chunk chunk = ChunkOf(piece, self(), placement_.lanes());
       std::vector<std::byte*> arrays = Pieces(begin);
       for (std::byte*& array : arrays) array += chunk.begin;
-      carried = Carry(operation, begin == 0,
-                      [&](MultiNodeChain& chain) { return chain.AllReduce(arrays, chunk.size()); });
+      carried =
+          Carry(operation, begin == 0, [&] { return CarrySum(operation, arrays, chunk.size()); });
     }
     DDPRUN_TRY(MeetAndShare(operation, carried));
     if (staged) std::memcpy(data + begin, Staging(), piece);
   }
   return {};
+}
+
+Status MultiNodeGroup::CarrySum(const NodeOperation& operation,
+                                std::span<std::byte* const> arrays,
+                                size_t bytes) {
+  if (MultiNodeSlices::Pays(placement_, operation.type())) {
+    return MultiNodeSlices(*link_, placement_, operation, carry_buffer_).AllReduce(arrays, bytes);
+  }
+  return MultiNodeChain(*link_, placement_, operation, carry_buffer_).AllReduce(arrays, bytes);
 }
 
 template <typename Work>
@@ -105,8 +115,7 @@ Status MultiNodeGroup::Carry(const NodeOperation& operation, bool first, const W
     link_->SendHeaders(operation);
     DDPRUN_TRY(link_->AwaitHeaders(operation));
   }
-  MultiNodeChain chain(*link_, placement_, operation, chain_buffer_);
-  return work(chain);
+  return work();
 }
 
 Status MultiNodeGroup::Reduce(void* data,
@@ -160,8 +169,9 @@ Status MultiNodeGroup::ReduceScatterLarge(NodeOperation& operation,
                         .stride = header(local).direct != 0 ? width : columns,
                         .result = staging + n * columns + chunk.begin});
       }
-      carried = Carry(operation, begin == 0, [&](MultiNodeChain& chain) {
-        return chain.ReduceScatter(rows, chunk.size());
+      carried = Carry(operation, begin == 0, [&] {
+        return MultiNodeChain(*link_, placement_, operation, carry_buffer_)
+            .ReduceScatter(rows, chunk.size());
       });
     }
     DDPRUN_TRY(MeetAndShare(operation, carried));

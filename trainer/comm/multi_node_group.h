@@ -1,13 +1,16 @@
 // Collectives among ranks of several nodes. Inside a node, ranks use shared memory. Between nodes,
 // some ranks of each node divide the messages among them (NodePlacement::lanes).
 //
-// A large all-reduce or reduce-scatter passes a sum from node to node in rank order: each node adds
-// its ranks' values to the sum of the node before. The result returns on the same way. Pieces
-// follow each other, so that the network and the summing overlap and all links are in use in both
-// directions. All other operations send each rank's data unsummed.
+// A large all-reduce or reduce-scatter adds in rank order, on the way that carries less:
+// - MultiNodeChain passes a sum from node to node: each node adds its ranks' values to the sum of
+//   the node before. The result returns on the same way.
+// - MultiNodeSlices lets each node sum a slice of the array from all ranks' values.
+// Pieces follow each other, so that the network and the summing overlap and all links are in use in
+// both directions. All other operations send each rank's data unsummed.
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "trainer/comm/node_link.h"
@@ -65,7 +68,9 @@ class MultiNodeGroup : public RowCollectives {
   Status Ended(Status status) override;
   Status ReduceLarge(const NodeOperation& operation, std::byte* data);
   Status ReduceScatterLarge(NodeOperation& operation, const std::byte* input, std::byte* output);
-  // Calls work(chain). If `first`, exchanges the operation's headers with the other nodes before.
+  // All-reduces between the nodes. `arrays`: as MultiNodeChain::AllReduce().
+  Status CarrySum(const NodeOperation& operation, std::span<std::byte* const> arrays, size_t bytes);
+  // Calls work(). If `first`, exchanges the operation's headers with the other nodes before.
   template <typename Work>
   Status Carry(const NodeOperation& operation, bool first, const Work& work);
   Status ShareRows(NodeOperation& operation,
@@ -83,7 +88,7 @@ class MultiNodeGroup : public RowCollectives {
 
   const NodePlacement placement_;
   std::unique_ptr<NodeLink> link_;  // nullptr for a rank that does not carry
-  std::vector<std::byte> chain_buffer_;
+  std::vector<std::byte> carry_buffer_;
   std::byte* inbox_ = nullptr;  // in this rank's heap
   size_t inbox_bytes_ = 0;
   std::byte* old_inbox_ = nullptr;  // other ranks may still read it

@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "tests/trainer/comm/rank_threads.h"
+#include "trainer/comm/multi_node_slices.h"
 #include "trainer/comm/node_group.h"
 
 namespace ddprun::trainer {
@@ -85,7 +86,7 @@ std::vector<T> Values(size_t count, int rank) {
 std::vector<std::byte> BytesFor(DataType type, size_t count, int rank) {
   std::vector<std::byte> bytes(count * SizeOf(type));
   const auto fill = [&](const auto& values) {
-    std::memcpy(bytes.data(), values.data(), bytes.size());
+    if (!bytes.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
   };
   if (type == DataType::kFloat32) fill(Values<float>(count, rank));
   if (type == DataType::kFloat64) fill(Values<double>(count, rank));
@@ -159,8 +160,8 @@ void ReduceAll(Collectives& group, int rank, Results& results) {
 TEST(MultiNodeGroup, GivesTheBitsOfOneNodeForEveryPlacement) {
   Results expected(4);
   RunOnOneNode(4, [&](Collectives& group, int rank) { ReduceAll(group, rank, expected); });
-  for (const Placement& placement :
-       std::vector<Placement>{{0, 0, 1, 1}, {0, 1, 1, 1}, {0, 1, 2, 3}, {5, 1, 1, 5}}) {
+  for (const Placement& placement : std::vector<Placement>{
+           {0, 0, 1, 1}, {0, 1, 1, 1}, {0, 1, 2, 2}, {0, 1, 2, 3}, {5, 1, 1, 5}}) {
     SCOPED_TRACE(testing::PrintToString(placement));
     Results results(4);
     Nodes(placement).Run([&](Collectives& group, int rank) { ReduceAll(group, rank, results); });
@@ -170,6 +171,19 @@ TEST(MultiNodeGroup, GivesTheBitsOfOneNodeForEveryPlacement) {
       }
     }
   }
+}
+
+TEST(MultiNodeSlices, PayWhereTheBusiestNodeSendsLess) {
+  const auto pays = [](const Placement& placement, DataType type) {
+    return MultiNodeSlices::Pays(NodePlacement(0, placement), type);
+  };
+  EXPECT_FALSE(pays({0, 1}, DataType::kFloat32));        // both carry the array once
+  EXPECT_TRUE(pays({0, 1, 2}, DataType::kFloat32));      // 4/3 of the array, and not twice
+  EXPECT_FALSE(pays({0, 0, 1, 1}, DataType::kFloat32));  // two ranks' values, and not their sum
+  EXPECT_TRUE(pays({0, 1}, DataType::kBFloat16));        // values of 16 bits, and not sums of 32
+  EXPECT_TRUE(pays({0, 0, 1, 1, 2, 2}, DataType::kBFloat16));
+  EXPECT_FALSE(pays({0, 0, 0, 0, 1, 1, 1, 1}, DataType::kBFloat16));
+  EXPECT_TRUE(pays({0, 1, 0, 1}, DataType::kFloat32));  // the chain would pass the link three times
 }
 
 // With three ranks on a node sums are worth their way also as accumulated floats.
