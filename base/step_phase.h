@@ -1,4 +1,5 @@
-// Notes which part of a training step the calling thread is in, so that `ddprun top` shows it.
+// Notes which part of a training step the calling thread is in, so that `ddprun top` and traces
+// show it.
 #pragma once
 
 #include <memory>
@@ -8,10 +9,13 @@
 
 namespace ddprun {
 
-// From now on the phases of this thread go to `recorder`, which may be nullptr.
+// From now on the phases of this thread go to `recorder`, which may be nullptr, and to
+// SpanLog::OfProcess() while it is open.
 void NotePhasesIn(std::shared_ptr<FlightRecorder> recorder);
+// Ends this.
+void StopNotingPhases();
 
-// Notes that a phase begins on this thread. Does nothing without a recorder.
+// Notes that a phase begins on this thread. Does nothing on a thread whose phases are not noted.
 void BeginPhase(StepPhase phase);
 
 // Notes a phase within another one, which goes on when this object ends.

@@ -8,6 +8,7 @@
 #include "base/flight_notes.h"
 #include "base/flight_page.h"
 #include "base/flight_reader.h"
+#include "base/span_log.h"
 #include "base/step_phase.h"
 
 namespace ddprun {
@@ -210,9 +211,38 @@ TEST_F(FlightRecorderTest, GoesBackToThePhaseAroundAnInnerOne) {
   }
   EXPECT_EQ(Read(0)->step_phase, StepPhase::kBetween);
   EXPECT_LE(*Read(0)->step_phase_began, std::chrono::steady_clock::now());
-  NotePhasesIn(nullptr);
+  StopNotingPhases();
   BeginPhase(StepPhase::kUpdate);
   EXPECT_EQ(Read(0)->step_phase, StepPhase::kBetween);
+}
+
+TEST(SpanLog, HasThePhasesOfTheThreadThatNotesThem) {
+  SpanLog& log = SpanLog::OfProcess();
+  NotePhasesIn(nullptr);
+  BeginPhase(StepPhase::kForward);  // before the log is open: cut off
+  log.Open();
+  const TimeSpan::Time opened = std::chrono::steady_clock::now();
+  {
+    const InnerPhase computes(StepPhase::kBackward);
+    std::thread([] { const InnerPhase of_another_thread(StepPhase::kSave); }).join();
+  }
+  BeginPhase(StepPhase::kUpdate);
+  BeginPhase(StepPhase::kBetween);
+  const SpanLog::Spans spans = log.Close();
+  BeginPhase(StepPhase::kForward);
+  StopNotingPhases();
+  std::vector<std::string_view> names;
+  for (const TimeSpan& span : spans.spans) {
+    names.push_back(span.name);
+    EXPECT_LE(span.begin, span.end);
+    if (names.size() > 1) EXPECT_EQ(span.begin, spans.spans[names.size() - 2].end);
+  }
+  EXPECT_EQ(names, (std::vector<std::string_view>{"forward", "backward", "forward", "update"}));
+  EXPECT_LE(spans.spans.front().begin, opened);
+  EXPECT_GT(spans.spans.front().begin, opened - std::chrono::seconds(1));
+  EXPECT_EQ(spans.lost, 0U);
+  log.Open();
+  EXPECT_TRUE(log.Close().spans.empty());
 }
 
 TEST_F(FlightRecorderTest, KeepsTheLastCommandToGoOn) {

@@ -82,6 +82,35 @@ class Plugin(unittest.TestCase):
     def losses(self):
         return [line["loss"] for line in self.lines("train")]
 
+    def test_gradients_clipped_by_value_are_those_of_pytorch(self):
+        most = 0.002
+        for strategy in ("ddp", "zero1", "zero2"):
+            with self.subTest(strategy=strategy):
+                torch.manual_seed(3)
+                net = Net()
+                safetensors.torch.save_file(net.state_dict(), self.path("start.safetensors"))
+                job = self.run_ddprun(
+                    model={"name_or_path": self.path("start.safetensors")},
+                    run={"max_steps": 60, "name": strategy, "output_dir": self.path("run")},
+                    training={"max_grad_value": most}, strategy={"type": strategy})
+                self.assertEqual(job.returncode, 0, job.stderr)
+                waves = read_waves()
+                optimizer = torch.optim.SGD(net.parameters(), RATE)
+                found = self.losses()
+                self.assertEqual(len(found), 60)
+                for step in range(60):
+                    rows = waves[step * 2 * BATCH : (step + 1) * 2 * BATCH]
+                    optimizer.zero_grad()
+                    loss = F.huber_loss(net(rows[:, :-1]), rows[:, -1:], delta=0.1)
+                    loss.backward()
+                    clipped = sum((p.grad.abs() > most).sum().item() for p in net.parameters())
+                    if step == 0:
+                        self.assertGreater(clipped, 100)
+                    torch.nn.utils.clip_grad_value_(net.parameters(), most)
+                    optimizer.step()
+                    self.assertLess(abs(found[step] - loss.item()), 1e-5, f"step {step + 1}")
+                shutil.rmtree(self.path("run"))
+
     def test_losses_and_weights_are_those_of_pytorch(self):
         torch.manual_seed(3)
         net = Net()

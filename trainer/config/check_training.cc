@@ -70,10 +70,25 @@ void CheckPipeline(Checker& check) {
   }
 }
 
+void CheckTrace(Checker& check) {
+  const std::vector<int64_t>& steps = check.config.report.trace_steps;
+  if (steps.empty()) return;
+  if (steps.size() != 2 || steps[0] > steps[1]) {
+    return check.Conflict("report.trace_steps", "It needs the first and the last of some steps:",
+                          "Write two numbers, such as [10, 12].");
+  }
+  const int64_t end = check.config.run.max_steps;
+  if (end <= 0 || steps[1] <= end) return;
+  check.Conflict("report.trace_steps",
+                 "The run ends after step " + std::to_string(end) + ", before the last of them:",
+                 "The trace is written after its last step: name earlier ones.");
+}
+
 }  // namespace
 
 void CheckRun(Checker& check) {
   const RunConfig& run = check.config.run;
+  CheckTrace(check);
   if (run.max_steps == 0) {
     check.Conflict(
         "run.max_steps", "A run of 0 steps trains nothing:",

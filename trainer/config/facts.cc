@@ -97,6 +97,10 @@ const std::vector<Setting> kSettings = {
     {.key = "training.max_grad_norm",
      .off = "0",
      .never = {{{kEarlyUpdate}, "needs the norm of all gradients"}}},
+    {.key = "training.max_grad_value",
+     .off = "0",
+     .makes = {kChangesGradients},
+     .never = {{{kEarlyUpdate}, "clips gradients that are averaged"}}},
     {.key = "training.precision",
      .words = {"fp16"},
      .makes = {kHostDecides},
@@ -139,8 +143,8 @@ const std::vector<Setting> kSettings = {
     // step_graph.cc has the device's own reasons.
     {.key = "training.cuda_graph",
      .never = {{{kDevices, kLayerParts, kStages, kOptimizerParts, kOwnCode, kHostDecides,
-                 kHostSeeds, kHookedGradients, kEarlyUpdate, kPartialGradients, kFiniteOnly,
-                 kChangingBuckets}}},
+                 kHostSeeds, kHookedGradients, kChangesGradients, kEarlyUpdate, kPartialGradients,
+                 kFiniteOnly, kChangingBuckets}}},
      .yields = true},
     {.key = "giving up a step", .never = {{{kStages, kDevices}}}, .yields = true},
 };

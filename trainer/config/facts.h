@@ -38,6 +38,7 @@ inline constexpr Fact kOwnCode = "runs code of your own";
 inline constexpr Fact kOwnBatches = "makes batches of its own";
 inline constexpr Fact kUnsplitLayers = "has layers that ranks cannot divide";
 inline constexpr Fact kHostDecides = "reads results of a step on the host";
+inline constexpr Fact kChangesGradients = "changes averaged gradients before the update";
 inline constexpr Fact kHostSeeds = "seeds random numbers on the host within a step";
 inline constexpr Fact kFixedSums = "adds gradients in the order of virtual ranks";
 inline constexpr Fact kHashes = "compares ranks after each update";

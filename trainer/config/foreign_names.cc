@@ -54,9 +54,9 @@ constexpr WithoutKey kWithoutKey[] = {
      "metrics.jsonl, which gets one line of JSON every report.logging_steps steps."},
     {"profile profiler profiling enable_profiling wall_clock_breakdown flops_profiler trace "
      "include_num_input_tokens_seen include_tokens_per_second",
-     "A profile is not there yet. Log lines and metrics.jsonl have samples per second, time, and "
-     "the\n"
-     "time in which communication was not hidden."},
+     "report.trace_steps, such as [10, 12], writes a trace of these steps. Log lines and "
+     "metrics.jsonl\n"
+     "have samples per second, time, and the time in which communication was not hidden."},
     {"fp16_opt_level fp16_backend apex loss_scale loss_scaling scaler grad_scaler "
      "half_precision_backend hysteresis min_loss_scale",
      "training.precision \"fp16\" finds the loss scale by itself. training.init_loss_scale is its "
@@ -172,9 +172,9 @@ constexpr WithoutKey kWithoutKey[] = {
      "column\n"
      "that data.text_column names; the loss counts all of its tokens."},
     {"callbacks callback hooks",
-     "Callbacks are not there yet. metrics.jsonl has a line for each report of the run. A program "
-     "with\n"
-     "its own loop uses the library: examples/ddp_program."},
+     "Callbacks in the process are not there yet. report.on_event starts a command at the events "
+     "of\n"
+     "a run. A program with its own loop uses the library: examples/ddp_program."},
 };
 
 // Words of other tools for a value of the key `path`, with ddprun's word or what to do without it.

@@ -151,6 +151,17 @@ std::vector<Key> ReportKeys() {
                    {"report_to", "Hugging Face", "For \"tensorboard\" write true."},
                    {"logging_dir", "Hugging Face", "It is tensorboard in the run folder."},
                    {"tb_log_dir", "PyTorch examples"}}},
+      {.DDPRUN_KEY(report, on_event),
+       .meaning = "A shell command, which rank 0 starts at the start, at checkpoints, evaluations, "
+                  "tests and the end of the run, with a JSON object on its standard input. "
+                  "Training does not wait for it. Empty: none."},
+      {.DDPRUN_KEY(report, trace_steps),
+       .meaning = "The first and the last of some steps, such as [10, 12]. Writes trace.json: what "
+                  "each rank did in them, for Perfetto. Empty: no trace.",
+       .unit = "optimizer steps",
+       .range = AtLeast(1),
+       .aliases = {{"profile_step_start profile_step_end", "Megatron"},
+                   {"profiler_active profile_steps", "PyTorch examples"}}},
   };
 }
 

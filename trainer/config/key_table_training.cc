@@ -144,6 +144,13 @@ std::vector<Key> TrainingKeys() {
                    {"clip_grad_norm", "PyTorch"},
                    {"clip_grad", "timm"},
                    {"gradient_clip", "PyTorch examples"}}},
+      {.DDPRUN_KEY(training, max_grad_value),
+       .meaning = "Each element of a gradient that is beyond this value, or below its negative, is "
+                  "set to it, before training.max_grad_norm clips; 0: no such clipping.",
+       .range = AtLeast(0),
+       .aliases = {{"clip_grad_value", "PyTorch"},
+                   {"gradient_clip_algorithm", "Lightning", "For \"value\" set max_grad_value."},
+                   {"clipvalue", "Keras"}}},
       {.DDPRUN_KEY(training, freeze),
        .meaning = "A parameter is not trained if its name has one of these words, as those of "
                   "optimizer.no_decay. Dropout of its layer goes on. A word that is in no name is "

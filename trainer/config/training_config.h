@@ -34,8 +34,9 @@ struct TrainingConfig {
   int64_t per_device_train_batch_size = 8;
   int64_t per_device_eval_batch_size = 0;  // ReadConfig() turns 0 into the train batch size
   int64_t gradient_accumulation_steps = 1;
-  int64_t virtual_ranks = 0;   // 0 means that each process is one logical rank
-  double max_grad_norm = 1.0;  // 0 means no clipping
+  int64_t virtual_ranks = 0;    // 0 means that each process is one logical rank
+  double max_grad_norm = 1.0;   // 0 means no clipping
+  double max_grad_value = 0.0;  // of each element; 0 means no clipping
   Precision precision = Precision::kFp32;
   double init_loss_scale = 65536;             // fp16
   int64_t loss_scale_growth_interval = 2000;  // fp16, steps
@@ -125,6 +126,8 @@ struct ReportConfig {
   ProgressBarMode progress_bar = ProgressBarMode::kAuto;  // kAuto means on a terminal
   bool state_hashes = false;
   bool tensorboard = false;
+  std::string on_event;
+  std::vector<int64_t> trace_steps = {};  // the first and the last traced step; empty: none
 };
 
 }  // namespace ddprun::trainer

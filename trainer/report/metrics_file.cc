@@ -6,29 +6,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <string_view>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "trainer/report/append_line.h"
+#include "trainer/report/json_number.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-Json Number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
 
 std::string Line(const Json& object) {
   // Replaces invalid UTF-8, because error messages may contain any bytes.
@@ -137,24 +129,24 @@ void MetricsFile::OnStep(const StepReport& report, ReportTime now) {
   if (!report.reported) return;
   Json object = {{"ts", now.unix_seconds},
                  {"step", report.step},
-                 {"epoch", Number(report.epoch)},
+                 {"epoch", JsonNumber(report.epoch)},
                  {"split", "train"},
-                 {"loss", Number(report.loss)},
-                 {"mean_loss", Number(report.mean_loss)},
-                 {"learning_rate", Number(report.learning_rate)},
-                 {"grad_norm", Number(report.grad_norm)},
+                 {"loss", JsonNumber(report.loss)},
+                 {"mean_loss", JsonNumber(report.mean_loss)},
+                 {"learning_rate", JsonNumber(report.learning_rate)},
+                 {"grad_norm", JsonNumber(report.grad_norm)},
                  {"samples", report.samples}};
   if (report.tokens > 0) object["tokens"] = report.tokens;
   if (report.loss_scale > 0) {
-    object["loss_scale"] = Number(report.loss_scale);
+    object["loss_scale"] = JsonNumber(report.loss_scale);
     object["skipped_steps"] = report.skipped_steps;
   }
-  object["run_seconds"] = Number(report.run_seconds);
-  object["step_seconds"] = Number(report.step_seconds);
+  object["run_seconds"] = JsonNumber(report.run_seconds);
+  object["step_seconds"] = JsonNumber(report.step_seconds);
   if (report.exposed_comm_seconds >= 0) {
-    object["exposed_comm_seconds"] = Number(report.exposed_comm_seconds);
+    object["exposed_comm_seconds"] = JsonNumber(report.exposed_comm_seconds);
   }
-  if (report.pipeline_bubble >= 0) object["pipeline_bubble"] = Number(report.pipeline_bubble);
+  if (report.pipeline_bubble >= 0) object["pipeline_bubble"] = JsonNumber(report.pipeline_bubble);
   if (report.max_memory_allocated >= 0) {
     object["max_memory_allocated"] = report.max_memory_allocated;
     object["max_memory_reserved"] = report.max_memory_reserved;
@@ -171,11 +163,14 @@ void MetricsFile::OnTest(const EvalReport& report, ReportTime now) {
 }
 
 void MetricsFile::AppendEvaluation(const char* split, const EvalReport& report, ReportTime now) {
-  Json object = {{"ts", now.unix_seconds},           {"step", report.step},
-                 {"epoch", Number(report.epoch)},    {"split", split},
-                 {"loss", Number(report.loss)},      {"samples", report.samples},
-                 {"seconds", Number(report.seconds)}};
-  for (const auto& [name, value] : report.metrics) object[name] = Number(value);
+  Json object = {{"ts", now.unix_seconds},
+                 {"step", report.step},
+                 {"epoch", JsonNumber(report.epoch)},
+                 {"split", split},
+                 {"loss", JsonNumber(report.loss)},
+                 {"samples", report.samples},
+                 {"seconds", JsonNumber(report.seconds)}};
+  for (const auto& [name, value] : report.metrics) object[name] = JsonNumber(value);
   Append(Line(object));
 }
 
@@ -189,7 +184,7 @@ void MetricsFile::OnBucketSizes(const BucketSizesReport& report, ReportTime now)
   for (const BucketSizesReport::Trial& trial : report.trials) {
     Json tried = sizes(trial);
     tried["buckets"] = trial.buckets;
-    tried["seconds"] = Number(trial.seconds);
+    tried["seconds"] = JsonNumber(trial.seconds);
     object["trials"].push_back(std::move(tried));
   }
   Append(Line(object));
@@ -220,8 +215,8 @@ void MetricsFile::OnCheckpoint(const CheckpointReport& report, ReportTime now) {
   } else {
     object["error"] = report.error;
   }
-  object["seconds"] = Number(report.seconds);
-  object["stall_seconds"] = Number(report.stall_seconds);
+  object["seconds"] = JsonNumber(report.seconds);
+  object["stall_seconds"] = JsonNumber(report.stall_seconds);
   Append(Line(object));
 }
 

@@ -13,6 +13,8 @@
 
 namespace ddprun::trainer {
 
+struct TraceReport;  // trainer/report/trace_file.h
+
 // Counts are sums over all ranks of the job for this one optimizer step.
 struct StepReport {
   int64_t step = 0;       // 1 for the first
@@ -118,6 +120,8 @@ class Observer {
   virtual void OnDeviceMemory(const DeviceMemoryReport& /*report*/, ReportTime /*now*/) {}
   // Called after every step, if report.state_hashes is set.
   virtual void OnStateHashes(const StateHashes& /*hashes*/, ReportTime /*now*/) {}
+  // Called once, after the last step of report.trace_steps.
+  virtual void OnTrace(const TraceReport& /*report*/, ReportTime /*now*/) {}
   // Called last.
   virtual void OnEnd(const RunEnd& /*end*/, ReportTime /*now*/) {}
 };

@@ -1,5 +1,5 @@
-// What `ddprun top` shows of a training run: notes in the flight recorder, which cost a few
-// nanoseconds a step.
+// What `ddprun top` and traces show of a training run: notes in the flight recorder, which cost a
+// few nanoseconds a step.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class PhaseNotes final : public StepPart {
   explicit PhaseNotes(std::shared_ptr<FlightRecorder> recorder) {
     NotePhasesIn(std::move(recorder));
   }
-  ~PhaseNotes() override { NotePhasesIn(nullptr); }
+  ~PhaseNotes() override { StopNotingPhases(); }
   PhaseNotes(const PhaseNotes&) = delete;
   PhaseNotes& operator=(const PhaseNotes&) = delete;
 

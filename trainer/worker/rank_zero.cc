@@ -19,6 +19,7 @@
 #include "trainer/config/slot.h"
 #include "trainer/job/estimate_memory.h"
 #include "trainer/job/plan_job.h"
+#include "trainer/report/event_command.h"
 #include "trainer/report/format.h"
 #include "trainer/report/metrics_file.h"
 #include "trainer/report/resume_note.h"
@@ -28,6 +29,7 @@
 #include "trainer/report/tensorboard_file.h"
 #include "trainer/report/terminal.h"
 #include "trainer/report/time_ledger.h"
+#include "trainer/report/trace_file.h"
 #include "trainer/worker/begin_training.h"
 #include "trainer/worker/best_checkpoint.h"
 #include "trainer/worker/elastic_warning.h"
@@ -192,6 +194,12 @@ void AddFiles(const ReportConfig& config,
   observers.Add(std::make_unique<MetricsFile>(metrics, terminal, continues_file));
   if (config.tensorboard) {
     observers.Add(std::make_unique<TensorboardFile>(folder.path, terminal, continues_file));
+  }
+  if (!config.on_event.empty()) {
+    observers.Add(std::make_unique<EventCommand>(config.on_event, folder.path, terminal));
+  }
+  if (!config.trace_steps.empty()) {
+    observers.Add(std::make_unique<TraceFile>(folder.path + "/trace.json", terminal));
   }
   if (config.state_hashes) {
     const std::string path = folder.path + "/" + kStateHashesName;

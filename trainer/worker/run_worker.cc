@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 
 #include <cstdio>
+#include <optional>
 
 #include "base/failure.h"
 #include "base/flight_notes.h"
@@ -20,10 +21,12 @@
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/worker/begin_training.h"
+#include "trainer/worker/clip_by_value.h"
 #include "trainer/worker/device_mesh.h"
 #include "trainer/worker/live_notes.h"
 #include "trainer/worker/rank_zero.h"
 #include "trainer/worker/requeued_run.h"
+#include "trainer/worker/step_trace.h"
 #include "trainer/worker/stop_request.h"
 
 namespace ddprun::trainer {
@@ -99,6 +102,12 @@ int Train(const Job& job,
     trainer.ReplaceLostRanks();
   }
   trainer.AddPart(phases);
+  ClipByValue clip(job.config.training.max_grad_value);
+  if (job.config.training.max_grad_value > 0) trainer.AddPart(clip);
+  std::optional<StepTrace> trace;
+  if (const auto& steps = job.config.report.trace_steps; !steps.empty()) {
+    trainer.AddPart(trace.emplace(mesh, steps[0], steps[1]));
+  }
   trainer.StopWithin([&stop] { return stop.grace(); });
   trainer.StopWhen([&stop] { return stop.reason() != StopReason::kNone; });
   try {

@@ -134,7 +134,7 @@ constexpr FirstWord kFirstWords[] = {
     {"scheduler.params", "stand in the section itself"},
     {"activation_checkpointing", "training.gradient_checkpointing"},
     {"training.recompute_method", "training.gradient_checkpointing true"},
-    {"wall_clock_breakdown", "not there yet"},
+    {"wall_clock_breakdown", "report.trace_steps"},
     {"training.reduce_bucket_size", "MiB"},
     // nanoGPT
     {"out_dir", "run.output_dir"},

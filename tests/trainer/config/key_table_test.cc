@@ -72,8 +72,9 @@ struct ChangeValue {
 
 // Keys that ask for others to change too when they change; the messages' tests read them.
 const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
-                                     "run.device",     // one of some words
-                                     "run.recovery",   // one of some words
+                                     "report.trace_steps",
+                                     "run.device",    // one of some words
+                                     "run.recovery",  // one of some words
                                      "model.type",
                                      "data.format",
                                      "data.label_column",

@@ -53,6 +53,7 @@ const Texts kSettings = {
     "strategy.shard_size=2",
     "comm.algorithm=ring",
     "training.max_grad_norm=1",
+    "training.max_grad_value=0.1",
     "training.precision=fp16",
     "training.virtual_ranks=4",
     "training.gradient_checkpointing=true",

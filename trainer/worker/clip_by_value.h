@@ -1,0 +1,25 @@
+// Limits each element of the gradients (training.max_grad_value).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "trainer/loop/step_part.h"
+
+namespace ddprun::trainer {
+
+// Each rank clips its own part of the averaged gradients, before the norm clips them.
+class ClipByValue final : public StepPart {
+ public:
+  explicit ClipByValue(double most) : most_(most) {}
+
+  void AfterGradients(const Step& step) override {
+    for (at::Tensor& gradient : step.strategy.Gradients()) {
+      if (gradient.defined()) gradient.clamp_(-most_, most_);
+    }
+  }
+
+ private:
+  const double most_;
+};
+
+}  // namespace ddprun::trainer
