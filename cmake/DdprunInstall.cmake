@@ -24,6 +24,7 @@ if(DDPRUN_WITH_TRAINER)
   install(FILES ${made}/ddprunConfig.cmake ${made}/ddprunConfigVersion.cmake
                 cmake/FindLibTorch.cmake
           DESTINATION ${package_dir})
+  install(PROGRAMS scripts/export_run.py DESTINATION ${CMAKE_INSTALL_DATADIR}/ddprun)
   install(DIRECTORY configs examples DESTINATION ${CMAKE_INSTALL_DATADIR}/ddprun
           PATTERN __pycache__ EXCLUDE)
   file(GLOB torch_libraries ${LibTorch_CPU_LIBRARY} ${LibTorch_C10_LIBRARY}

@@ -118,14 +118,15 @@ make_venv() {
     "the reason is at the end of $LOG" "apt-get install python3-venv, or make room on the disk"
 }
 
-# python_packages NAME MIB: installs scripts/requirements/NAME.txt, if not done.
+# python_packages NAME MIB [FOLDER]: installs scripts/requirements/NAME.txt, if not done, into
+# .deps/venv or into a folder there.
 python_packages() {
-  local list=scripts/requirements/$1.txt done_mark=$VENV/.installed-$1
+  local list=scripts/requirements/$1.txt done_mark=$VENV/.installed-$1 place=.deps/venv${3:+/$3}
   if cmp -s "$list" "$done_mark"; then
     say "Python packages of $list: installed"
     return
   fi
-  say "Python packages: installing $list into .deps/venv (up to $2 MB)"
+  say "Python packages: installing $list into $place (up to $2 MB)"
   if [ "$(uname -m)" != x86_64 ]; then
     fail "no pinned LibTorch for this machine" "it is $(uname -m), the pinned wheels are x86-64" \
       "name a LibTorch 2.11 or newer: DDPRUN_TORCH=FOLDER scripts/setup.sh"
@@ -137,6 +138,7 @@ python_packages() {
   local result=0
   TMPDIR=$ROOT/.deps/tmp "$VENV/bin/python" -m pip install --no-deps --require-hashes \
     --only-binary=:all: --disable-pip-version-check --retries 2 --progress-bar off -r "$list" \
+    ${3:+--upgrade --target "$VENV/$3"} \
     >>"$LOG" 2>&1 || result=$?
   rm -rf "$ROOT/.deps/tmp"
   if [ "$result" != 0 ]; then
@@ -162,6 +164,7 @@ libtorch() {
   python_packages torch 1400
   [ "$cuda" = 0 ] || python_packages cuda 3400
   [ "$peers" = 0 ] || python_packages peers 750
+  [ "$peers" = 0 ] || python_packages trackers 200 trackers
   "$VENV/bin/python" - <<'PYTHON' || fail "the installed LibTorch does not load" \
     "see above" "remove .deps/venv and run this again"
 import ctypes, glob, sys

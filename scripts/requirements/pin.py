@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes torch.txt, cuda.txt and peers.txt from what pip would install.
+"""Makes torch.txt, cuda.txt and peers.txt, or trackers.txt, from what pip would install.
 
 Once for each supported Python (3.10 to 3.14), with that Python's own pip:
     python3.X -m pip install --dry-run --ignore-installed --only-binary=:all: \
@@ -8,6 +8,8 @@ Once for each supported Python (3.10 to 3.14), with that Python's own pip:
         safetensors scikit-learn tensorboard expecttest peft==0.17.1
 then, here:
     pin.py 3.10.json 3.11.json ... 3.14.json
+trackers.txt: the same with wandb==0.19.11 mlflow-skinny==3.3.2, and
+    pin.py --trackers 3.10.json 3.11.json ... 3.14.json
 """
 
 import json
@@ -26,6 +28,10 @@ HEADERS = {
 # What LibTorch's CUDA part needs besides torch.txt: setup.sh --cuda. cccl and crt are headers, with
 # which libddprun_cuda.so compiles without a CUDA toolkit.
 """,
+    "trackers.txt": """\
+# Experiment trackers, which read back what scripts/export_run.py has exported: setup.sh --peers
+# installs them into .deps/venv/trackers. Complete. wandb has no reader of its files after 0.19.
+""",
     "peers.txt": """\
 # PyTorch in Python, which tests and benchmarks compare with: setup.sh --peers. With torch.txt and
 # cuda.txt this is complete: nothing is resolved at installation.
@@ -38,7 +44,7 @@ def read_reports(paths):
     packages = {}
     for path in paths:
         report = json.loads(pathlib.Path(path).read_text())
-        python = report["environment"]["python_version"]
+        python = pathlib.Path(path).stem
         for item in report["install"]:
             name = item["metadata"]["name"].lower().replace("_", "-")
             version = item["metadata"]["version"]
@@ -65,11 +71,13 @@ def pins(name, versions):
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    packages = read_reports(sys.argv[1:])
+    trackers = sys.argv[1] == "--trackers"
+    packages = read_reports(sys.argv[2:] if trackers else sys.argv[1:])
     cuda = sorted(name for name in packages if name.startswith("nvidia-") and name not in TORCH)
     rest = sorted(name for name in packages if name not in TORCH and name not in cuda)
     folder = pathlib.Path(__file__).parent
-    for file, names in {"torch.txt": TORCH, "cuda.txt": cuda, "peers.txt": rest}.items():
+    lists = {"torch.txt": TORCH, "cuda.txt": cuda, "peers.txt": rest}
+    for file, names in ({"trackers.txt": sorted(packages)} if trackers else lists).items():
         (folder / file).write_text(HEADERS[file] + "".join(pins(n, packages[n]) for n in names))
 
 

@@ -49,9 +49,8 @@ constexpr WithoutKey kWithoutKey[] = {
     {"wandb wandb_log "
      "wandb_project enable_wandb use_wandb mlflow comet logger loggers csv_monitor trackers "
      "log_with project_name tracking_uri",
-     "report.tensorboard writes files for TensorBoard; other trackers are not there yet. Every run "
-     "writes\n"
-     "metrics.jsonl, which gets one line of JSON every report.logging_steps steps."},
+     "report.tensorboard writes files for TensorBoard. For other trackers: scripts/export_run.py\n"
+     "RUN --to=wandb, also while the run trains. It reads metrics.jsonl, which every run writes."},
     {"profile profiler profiling enable_profiling wall_clock_breakdown flops_profiler trace "
      "include_num_input_tokens_seen include_tokens_per_second",
      "report.trace_steps, such as [10, 12], writes a trace of these steps. Log lines and "

@@ -143,7 +143,7 @@ constexpr FirstWord kFirstWords[] = {
     {"eval_iters", "not there yet"},
     {"eval_only", "ddp-trainer evaluate RUN"},
     {"init_from", "model.name_or_path"},
-    {"wandb_log", "not there yet"},
+    {"wandb_log", "export_run.py"},
     {"dataset", "data"},
     {"batch_size", "training.per_device_train_batch_size"},
     {"data.batch_size", "training.per_device_train_batch_size"},

@@ -1,0 +1,226 @@
+#!/usr/bin/env python3
+"""Hands a run of ddp-trainer to Weights & Biases, MLflow or Trackio.
+
+    export_run.py runs/NAME --to=wandb
+    export_run.py runs/NAME --to=mlflow --project=experiments --follow
+
+The config becomes the parameters of the tracker's run, and each line of metrics.jsonl its metrics,
+with names such as train/loss, at the step of the line. The tracker's own package and its own
+variables decide where they go (WANDB_MODE, MLFLOW_TRACKING_URI and so on).
+
+A run may be exported again, also while it trains: only new lines are handed over. What has been
+exported is noted in exports.json in the run's folder; nothing else there changes. A run that went
+back to a checkpoint makes some steps again: the tracker then has both values of them.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+import time
+
+WAIT_S = 5
+NO_METRICS = {"ts", "step", "split", "event"}
+
+
+def fail(what, hint):
+    sys.exit(f"export_run.py: {what}\n  {hint}")
+
+
+def number(value):
+    """A number of metrics.jsonl, which has NaN as text; None for what is no number."""
+    if value in ("nan", "inf", "-inf"):
+        return float(value)
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+class Run:
+    """The folder of a run."""
+
+    def __init__(self, folder):
+        self.folder = pathlib.Path(folder)
+        if not (self.folder / "metrics.jsonl").is_file():
+            fail(f"{folder} has no metrics.jsonl", "Name the folder of a run, such as runs/NAME.")
+        self.name = self.folder.resolve().name
+
+    def config(self):
+        path = self.folder / "config.resolved.json"
+        try:
+            return json.loads(path.read_text())
+        except OSError as error:
+            fail(f"{path} cannot be read: {error.strerror}", "Each run has this file.")
+        except ValueError as error:
+            fail(f"{path} is not JSON: {error}", "It was damaged or edited.")
+
+    def lines(self):
+        """The whole lines, as {"ts": ...}. The last one may be half written."""
+        lines = []
+        with open(self.folder / "metrics.jsonl", encoding="utf-8", errors="replace") as file:
+            for count, text in enumerate(file, 1):
+                if not text.endswith("\n"):
+                    break
+                try:
+                    line = json.loads(text)
+                    line["ts"] + 0
+                    lines.append(line)
+                except (ValueError, KeyError, TypeError):
+                    print(f"export_run.py: line {count} of {file.name} is damaged and left out",
+                          file=sys.stderr)
+        return lines
+
+
+class Notes:
+    """exports.json: for each tracker the run's id there, how many lines have been exported, and the
+    time of the last one."""
+
+    def __init__(self, run, tracker):
+        self.path = run.folder / "exports.json"
+        self.tracker = tracker
+        try:
+            self.all = json.loads(self.path.read_text())
+            self.own = self.all.setdefault(tracker, {})
+        except FileNotFoundError:
+            self.all = {tracker: {}}
+            self.own = self.all[tracker]
+        except (ValueError, AttributeError):
+            fail(f"{self.path} is damaged", "Move it away to export the run as a new one.")
+
+    def new_lines(self, lines):
+        count, last = self.own.get("lines", 0), self.own.get("ts", 0)
+        if count == 0 or (count <= len(lines) and lines[count - 1]["ts"] == last):
+            return lines[count:]
+        return [line for line in lines if line["ts"] > last]  # a resumed run has cut its file
+
+    def write(self):
+        beside = self.path.with_suffix(f".{os.getpid()}.tmp")
+        beside.write_text(json.dumps(self.all, indent=2) + "\n")
+        beside.replace(self.path)
+
+
+class Wandb:
+    def __init__(self, package, run, project, run_id):
+        self.run = package.init(project=project, name=run.name, config=run.config(), id=run_id,
+                                resume="allow")
+        # Not W&B's own step, which refuses values of a step that comes again.
+        self.run.define_metric("*", step_metric="step")
+        self.id = self.run.id
+
+    def log(self, step, _, metrics):
+        self.run.log({**metrics, "step": step})
+
+    def end(self, reason):
+        self.run.summary["end"] = reason
+        self.run.finish(exit_code=1 if reason == "failed" else 0)
+
+    def close(self):
+        self.run.finish()
+
+
+class Trackio:
+    """Its runs of a project are known by their names."""
+
+    def __init__(self, package, run, project, run_id):
+        self.package = package
+        self.id = run_id or run.name
+        package.init(project=project, name=self.id, config=run.config(), resume="allow")
+
+    def log(self, step, _, metrics):
+        self.package.log(metrics, step=step)
+
+    def end(self, _):
+        self.close()
+
+    def close(self):
+        self.package.finish()
+
+
+class Mlflow:
+    STATUS = {"failed": "FAILED", "stopped": "KILLED"}
+    LONGEST = 500  # characters of a parameter that every server takes
+
+    def __init__(self, package, run, project, run_id):
+        self.package = package
+        self.client = package.MlflowClient()
+        self.id = run_id or self.create(run, project)
+        self.client.update_run(self.id, status="RUNNING")
+
+    def create(self, run, project):
+        experiment = self.client.get_experiment_by_name(project)
+        place = experiment.experiment_id if experiment else self.client.create_experiment(project)
+        made = self.client.create_run(place, run_name=run.name).info.run_id
+        parameters = [self.package.entities.Param(f"{section}.{key}", json.dumps(value))
+                      for section, keys in run.config().items() if isinstance(keys, dict)
+                      for key, value in keys.items() if len(json.dumps(value)) <= self.LONGEST]
+        for first in range(0, len(parameters), 100):
+            self.client.log_batch(made, params=parameters[first:first + 100])
+        return made
+
+    def log(self, step, seconds, metrics):
+        self.client.log_batch(self.id, metrics=[
+            self.package.entities.Metric(name, value, int(seconds * 1000), step)
+            for name, value in metrics.items()])
+
+    def end(self, reason):
+        self.client.set_terminated(self.id, self.STATUS.get(reason, "FINISHED"))
+
+    def close(self):
+        pass  # the run stays RUNNING, because it trains or may go on
+
+
+TRACKERS = {"wandb": Wandb, "mlflow": Mlflow, "trackio": Trackio}
+
+
+def load(package):
+    try:
+        return __import__(package)
+    except ImportError as error:
+        fail(f"the package {package} cannot be loaded: {error}", f"pip install {package}")
+
+
+def export_new_lines(run, tracker, notes):
+    """Returns the reason of the run's end, or None while it has none."""
+    lines = run.lines()
+    for line in notes.new_lines(lines):
+        values = {f"{line['split']}/{key}": number(value) for key, value in line.items()
+                  if key not in NO_METRICS} if "split" in line else {}
+        values = {name: value for name, value in values.items() if value is not None}
+        if values:
+            tracker.log(line["step"], line["ts"], values)
+    if lines:
+        notes.own.update(lines=len(lines), ts=lines[-1]["ts"])
+        notes.write()
+    # A run that goes on cuts off the line of its end.
+    return lines[-1].get("reason") if lines and lines[-1].get("event") == "end" else None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", metavar="RUN", help="the folder of a run")
+    parser.add_argument("--to", required=True, choices=TRACKERS, help="the tracker")
+    parser.add_argument("--project", default="ddprun",
+                        help="project or experiment there; default: ddprun")
+    parser.add_argument("--id", help="go on with this run of the tracker")
+    parser.add_argument("--follow", action="store_true", help="export until the run ends")
+    options = parser.parse_args()
+    run = Run(options.run)
+    notes = Notes(run, options.to)
+    known = notes.own.get("id")
+    if known and options.id and options.id != known:
+        fail(f"{options.run} is already exported as {known}",
+             f"Leave --id out, or move {notes.path} away.")
+    tracker = TRACKERS[options.to](load(options.to), run, options.project, options.id or known)
+    notes.own["id"] = tracker.id
+    notes.write()
+    reason = export_new_lines(run, tracker, notes)
+    while options.follow and reason is None:
+        time.sleep(WAIT_S)
+        reason = export_new_lines(run, tracker, notes)
+    tracker.end(reason) if reason else tracker.close()
+    print(f"{options.run} is exported to {options.to} as {tracker.id}"
+          + (f": {reason}" if reason else ", and has not ended"))
+
+
+if __name__ == "__main__":
+    main()
