@@ -100,4 +100,5 @@ done 3<"$OUT/steps"
 summary >"$OUT/summary.txt"
 say "Results in $OUT"
 cat "$OUT/summary.txt"
-! cat "$OUT"/*.result | grep -qE '^(failed|cut off)'
+# Not behind a pipe: grep -q ends it early, and with pipefail the script would report success.
+! grep -qhE '^(failed|cut off)' "$OUT"/*.result

@@ -35,6 +35,7 @@ Reads ReadsOf(DataFormat format) {
   switch (format) {
     case DataFormat::kText:
     case DataFormat::kJsonLines:
+    case DataFormat::kChat:
     case DataFormat::kTokens:
       return Reads::kTokens;
     case DataFormat::kTextClassification:
@@ -172,6 +173,8 @@ void CheckData(Checker& check) {
   if (data.format == DataFormat::kJsonLines && data.tokenizer.empty()) {
     check.Missing("data.tokenizer", format);
   }
+  const bool has_no_tokenizer = data.tokenizer.empty() && check.config.model.name_or_path.empty();
+  if (data.format == DataFormat::kChat && has_no_tokenizer) check.Missing("data.tokenizer", format);
   if (data.format == DataFormat::kTextClassification) CheckPairData(check);
   const bool images = ReadsOf(data.format) == Reads::kNumbers && data.format != DataFormat::kCsv;
   if (images) CheckImageData(check);

@@ -12,6 +12,7 @@ namespace ddprun::trainer {
 enum class DataFormat {
   kText,
   kJsonLines,
+  kChat,
   kTokens,
   kTextClassification,
   kRandom,
@@ -22,6 +23,7 @@ enum class DataFormat {
   kImageFolder,
   kPlugin
 };
+enum class ChatTemplateType { kChatml, kLlama3, kZephyr };
 enum class SampleOrder { kTorch, kWorldSizeIndependent };
 enum class OnBadRow { kError, kSkip };
 enum class OnMissing { kError, kSkip, kMean };
@@ -43,8 +45,10 @@ struct DataConfig {
   int64_t dataloader_prefetch_factor = 2;  // batches ready in advance, per thread
   SampleOrder sample_order = SampleOrder::kTorch;
   OnBadRow on_bad_row = OnBadRow::kError;
-  std::string tokenizer;         // a folder; "" means bytes
-  std::string text_column;       // "" means "text" (jsonl), or detected (text_classification)
+  std::string tokenizer;  // a folder; "" means bytes
+  // "" means "text" (jsonl), "messages" (chat), or detected (text_classification).
+  std::string text_column;
+  ChatTemplateType chat_template = ChatTemplateType::kChatml;
   std::string text_pair_column;  // text_classification
   bool length_grouped = false;
   bool token_type_ids = true;  // text_classification: the input says which text a token is of

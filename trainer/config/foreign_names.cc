@@ -165,11 +165,11 @@ constexpr WithoutKey kWithoutKey[] = {
      "There is nothing to switch on: \"text\", \"jsonl\" and \"tokens\" are cut into blocks of\n"
      "data.max_seq_length tokens, across documents. Samples of \"text_classification\" are "
      "padded."},
-    {"chat_template messages conversations prompt_template formatting_func "
-     "completion_only_loss assistant_only_loss train_on_inputs",
-     "Chats and their templates are not there yet. Write each conversation as one string in the "
-     "column\n"
-     "that data.text_column names; the loss counts all of its tokens."},
+    {"messages conversations prompt_template formatting_func completion_only_loss "
+     "assistant_only_loss train_on_inputs",
+     "data.format \"chat\" reads conversations as JSON lines with \"messages\", and the loss "
+     "counts\n"
+     "the answers. Other forms are not there yet: write each text as one string of \"jsonl\"."},
     {"callbacks callback hooks",
      "Callbacks in the process are not there yet. report.on_event starts a command at the events "
      "of\n"

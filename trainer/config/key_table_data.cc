@@ -8,10 +8,11 @@ namespace {
 using Formats = std::vector<std::string_view>;
 
 // Values of data.format: all that read files, then groups of them.
-const Formats kFiles = {"text", "jsonl",   "tokens",   "text_classification", "csv",
-                        "idx",  "cifar10", "cifar100", "image_folder",        "plugin"};
-const Formats kTokens = {"text", "jsonl", "tokens", "text_classification"};
-const Formats kRows = {"jsonl", "text_classification", "csv", "image_folder"};
+const Formats kFiles = {"text",  "jsonl", "chat",    "tokens",   "text_classification",
+                        "csv",   "idx",   "cifar10", "cifar100", "image_folder",
+                        "plugin"};
+const Formats kTokens = {"text", "jsonl", "chat", "tokens", "text_classification"};
+const Formats kRows = {"jsonl", "chat", "text_classification", "csv", "image_folder"};
 
 }  // namespace
 
@@ -19,7 +20,8 @@ std::vector<Key> DataKeys() {
   return {
       {.DDPRUN_KEY(data, format),
        .meaning = "What the files are, see docs/data.md: \"text\", \"jsonl\" and \"tokens\" for "
-                  "language models; \"text_classification\": labelled texts, or pairs of them; "
+                  "language models; \"chat\": conversations, of which the answers are learned; "
+                  "\"text_classification\": labelled texts, or pairs of them; "
                   "\"csv\" for tables; \"idx\", \"cifar10\", \"cifar100\" and "
                   "\"image_folder\" for images; \"random\": tensors of random numbers; \"plugin\": "
                   "a data set of your own in C++.",
@@ -126,19 +128,26 @@ std::vector<Key> TextDataKeys() {
                    {"max_length model_max_length", "Hugging Face"}}},
       {.DDPRUN_KEY(data, tokenizer),
        .meaning = "Folder of the tokenizer's files, in Hugging Face's layout. Without it, "
-                  "\"text_classification\" takes that of model.name_or_path, and \"text\" is "
-                  "read by bytes.",
-       .only_for = {"data.format", {"text", "jsonl", "text_classification"}},
+                  "\"chat\" and \"text_classification\" take that of model.name_or_path, and "
+                  "\"text\" is read by bytes.",
+       .only_for = {"data.format", {"text", "jsonl", "chat", "text_classification"}},
        .input_path = true,
        .aliases = {{"tokenizer_name tokenizer_name_or_path vocab_file", "Hugging Face"},
                    {"tokenizer_path", "torchtitan"}}},
       {.DDPRUN_KEY(data, text_column),
-       .meaning = "The column of the text, or of the first of a pair. Empty: \"text\" for "
-                  "\"jsonl\"; else sentence1, premise, question1, question, sentence or text.",
-       .only_for = {"data.format", {"jsonl", "text_classification"}},
+       .meaning = "The column of the text, of the messages, or of the first text of a pair. Empty: "
+                  "\"text\" for \"jsonl\" and \"messages\" for \"chat\"; else sentence1, premise, "
+                  "question1, question, sentence or text.",
+       .only_for = {"data.format", {"jsonl", "chat", "text_classification"}},
        .aliases = {{"text_column_name", "Hugging Face"},
                    {"dataset_text_field", "TRL"},
                    {"text_field", "PyTorch examples"}}},
+      {.DDPRUN_KEY(data, chat_template),
+       .meaning = "How a conversation is written as text: with the tokens of ChatML or of Llama 3, "
+                  "or as Zephyr does, which only needs a token that ends a document.",
+       .only_for = {"data.format", {"chat"}},
+       .aliases = {{"chat_template_path", "TRL", "One of the words of data.chat_template."},
+                   {"template", "LLaMA-Factory"}}},
       {.DDPRUN_KEY(data, text_pair_column),
        .meaning = "The column of the second text of a pair. Empty: sentence2, hypothesis, "
                   "question2 or sentence, if data.text_column is empty, too.",
@@ -146,7 +155,7 @@ std::vector<Key> TextDataKeys() {
       {.DDPRUN_KEY(data, length_grouped),
        .meaning = "Puts texts of similar length into one batch, so that less padding is computed; "
                   "needs data.shuffle.",
-       .only_for = {"data.format", {"text_classification"}},
+       .only_for = {"data.format", {"chat", "text_classification"}},
        .aliases = {{"group_by_length", "Hugging Face"}}},
       {.DDPRUN_KEY(data, token_type_ids),
        .meaning = "Tells the model to which of the two texts a token belongs. Off: every token "

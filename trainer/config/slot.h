@@ -24,8 +24,9 @@ DDPRUN_WORDS(ModelType,
               "resnet101", "torchscript", "plugin"})
 DDPRUN_WORDS(Activation, {"relu", "none", "gelu"})
 DDPRUN_WORDS(DataFormat,
-             {"text", "jsonl", "tokens", "text_classification", "random", "csv", "idx", "cifar10",
-              "cifar100", "image_folder", "plugin"})
+             {"text", "jsonl", "chat", "tokens", "text_classification", "random", "csv", "idx",
+              "cifar10", "cifar100", "image_folder", "plugin"})
+DDPRUN_WORDS(ChatTemplateType, {"chatml", "llama3", "zephyr"})
 DDPRUN_WORDS(SampleOrder, {"torch", "world_size_independent"})
 DDPRUN_WORDS(OnBadRow, {"error", "skip"})
 DDPRUN_WORDS(OnMissing, {"error", "skip", "mean"})

@@ -146,7 +146,8 @@ BatchSize LargestBatch(const Job& job) {
       .bf16 = training.precision != Precision::kFp32};
   const auto samples = static_cast<double>(batch.samples);
   batch.tokens = samples * static_cast<double>(batch.length);
-  if (job.config.data.format != DataFormat::kTextClassification) return batch;
+  const DataFormat format = job.config.data.format;
+  if (format != DataFormat::kTextClassification && format != DataFormat::kChat) return batch;
   const Lengths lengths = LookAtTexts(*job.train);
   batch.length = lengths.longest;
   // The largest of many batches is about 3 deviations above the mean; a sorted batch is full.

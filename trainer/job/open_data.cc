@@ -10,6 +10,8 @@
 #include "base/failure.h"
 #include "base/text.h"
 #include "base/unnamed_file.h"
+#include "trainer/config/slot.h"
+#include "trainer/data/chat_dataset.h"
 #include "trainer/data/csv_dataset.h"
 #include "trainer/data/data_files.h"
 #include "trainer/data/image_arrays.h"
@@ -96,6 +98,17 @@ std::unique_ptr<Dataset> OpenPairs(const Job& job,
       LoadTokenizer(folder));
 }
 
+std::unique_ptr<Dataset> OpenChats(const Config& config, const std::vector<std::string>& files) {
+  const DataConfig& data = config.data;
+  ChatDatasetOptions options{.files = files,
+                             .chat_template = std::string(Word(data.chat_template)),
+                             .max_length = data.max_seq_length,
+                             .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip};
+  if (!data.text_column.empty()) options.column = data.text_column;
+  return std::make_unique<ChatDataset>(
+      options, LoadTokenizer(data.tokenizer.empty() ? config.model.name_or_path : data.tokenizer));
+}
+
 // `takes` is CsvDatasetOptions::takes.
 std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                                    const std::vector<std::string>& files,
@@ -174,6 +187,8 @@ std::unique_ptr<Dataset> OpenFiles(const Job& job,
       return OpenTokenized(data, files);
     case DataFormat::kJsonLines:
       return OpenTokenized(data, files);
+    case DataFormat::kChat:
+      return OpenChats(config, files);
     case DataFormat::kTokens:
       return std::make_unique<TokenDataset>(TokenDatasetOptions{
           .files = files, .sequence_length = data.max_seq_length, .vocab_size = VocabularyOf(job)});

@@ -89,9 +89,11 @@ void StepTrace::BeforeStep(const Step& step) {
 void StepTrace::AfterUpdate(const Step& step) {
   SpanLog& log = SpanLog::OfProcess();
   if (step.number + 1 == first_) log.Open();  // so that the first step's wait for data is there
-  // A run that resumes within the steps has no trace: its ranks have not logged the first ones.
-  if (step.number != last_ || !AllRanks(mesh_, log.is_open())) return;
+  if (step.number != last_) return;
+  // A rank that joined or resumed within the steps has not logged the first ones: no trace.
+  const bool whole = AllRanks(mesh_, log.is_open());
   const SpanLog::Spans spans = log.Close();
+  if (!whole) return;
   const int64_t offset = OffsetToRankZero(mesh_);
   const int64_t first = FirstTime(mesh_, spans.spans, offset);
   TraceReport report{.first_step = first_, .last_step = last_};

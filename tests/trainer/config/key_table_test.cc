@@ -108,6 +108,8 @@ const std::map<std::string_view, const char*>& Configs() {
       "data": {"format": "csv", "train_files": "a", "label_column": "b"}})";
   const char* const kImages = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "image_folder", "train_files": "a"}})";
+  const char* const kChat = R"({"model": {"type": "gpt"},
+      "data": {"format": "chat", "tokenizer": "b", "train_files": "a"}})";
   const char* const kJsonLines = R"({"model": {"type": "gpt"},
       "data": {"format": "jsonl", "train_files": "a", "tokenizer": "b"}})";
   const char* const kPairs = R"({"model": {"type": "bert"},
@@ -164,6 +166,7 @@ const std::map<std::string_view, const char*>& Configs() {
       {"csv", kCsv},
       {"idx", kImages},
       {"jsonl", kJsonLines},
+      {"chat", kChat},
       {"image_folder", kImages}};
   return kConfigs;
 }
