@@ -99,6 +99,9 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "strategy.gradient_as_bucket_view"};
 
 // Returns a config for each word of a scope: some keys are for one model, data or optimizer only.
+constexpr const char* kChat = R"({"model": {"type": "gpt"},
+    "data": {"format": "chat", "tokenizer": "b", "train_files": "a"}})";
+
 const std::map<std::string_view, const char*>& Configs() {
   const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
   const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
@@ -108,8 +111,6 @@ const std::map<std::string_view, const char*>& Configs() {
       "data": {"format": "csv", "train_files": "a", "label_column": "b"}})";
   const char* const kImages = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
       "data": {"format": "image_folder", "train_files": "a"}})";
-  const char* const kChat = R"({"model": {"type": "gpt"},
-      "data": {"format": "chat", "tokenizer": "b", "train_files": "a"}})";
   const char* const kJsonLines = R"({"model": {"type": "gpt"},
       "data": {"format": "jsonl", "train_files": "a", "tokenizer": "b"}})";
   const char* const kPairs = R"({"model": {"type": "bert"},
