@@ -98,10 +98,10 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "strategy.optimizer_in_backward",
                                      "strategy.gradient_as_bucket_view"};
 
-// Returns a config for each word of a scope: some keys are for one model, data or optimizer only.
 constexpr const char* kChat = R"({"model": {"type": "gpt"},
     "data": {"format": "chat", "tokenizer": "b", "train_files": "a"}})";
 
+// Returns a config for each word of a scope: some keys are for one model, data or optimizer only.
 const std::map<std::string_view, const char*>& Configs() {
   const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
   const char* const kMlp = R"({"model": {"type": "mlp", "layer_sizes": [10, 5]},
