@@ -30,6 +30,7 @@ CASES = {
     "bert-base, 128": {**BERT, "sequence": 128},
     "bert-base, 512": {**BERT, "sequence": 512},
 }
+OWN = {"ddprun": False, "ddprun, replayed": True}  # training.cuda_graph
 PEERS = {"PyTorch": "bf16", "torch.compile": "compile_bf16"}
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16; NVIDIA's data sheets
 
@@ -70,10 +71,10 @@ def step_of_line(line):
     return found and int(found[1])
 
 
-def own_run(options, case, weights, folder):
+def own_run(options, case, weights, folder, replayed):
     path = folder / "config.json"
     config = training.config(case, "bf16", False, weights, folder)
-    config.setdefault("training", {})["cuda_graph"] = options.cuda_graph
+    config["training"]["cuda_graph"] = replayed
     path.write_text(json.dumps(config))
     lines, first, memory = timed(options, [*harness.ddprun(options, options.ranks), path],
                                  step_of_line)
@@ -103,10 +104,14 @@ def measure(options, name, case, peak):
         weights = training.start_weights(case, folder)
         case |= {"weights": str(weights), "vocabulary": str(folder / "weights/vocab.txt"),
                  "labels": bert_case.LABELS}
-        sides = {"ddprun": lambda: own_run(options, case, weights, folder)}
+        sides = {side: (lambda replayed=replayed: own_run(options, case, weights, folder, replayed))
+                 for side, replayed in OWN.items()}
         sides |= {side: (lambda word=word: peer_run(options, case, word))
                   for side, word in PEERS.items()}
-        runs = {side: [run() for _ in range(options.rounds)] for side, run in sides.items()}
+        runs = {side: [] for side in sides if not options.only or side in options.only}
+        for _ in range(options.rounds):
+            for side, rounds in runs.items():
+                rounds.append(sides[side]())
     tokens = case["batch"] * case["sequence"] * options.ranks
     flops = 6 * case["parameters"] + 12 * case["layers"] * case["width"] * case["sequence"]
     for side, rounds in runs.items():
@@ -123,7 +128,6 @@ def main():
     parser = harness.parser(__doc__, rounds=2)
     parser.add_argument("--case", action="append", choices=CASES, help="only these cases")
     parser.add_argument("--ranks", type=int, default=1)
-    parser.add_argument("--cuda_graph", action="store_true", help="ddprun replays its steps")
     options = parser.parse_args()
     found = gpus(options)
     if not found:
@@ -135,7 +139,8 @@ def main():
     base = {row["case"]: row["tokens_per_second"] for row in results if row["side"] == "PyTorch"}
     harness.table(("training", "tokens/s", "of PyTorch", "MFU", "GPU memory", "to step 20", "loss"),
                   [(f"{row['case']}: {row['side']}", f"{row['tokens_per_second']:.0f}",
-                    f"{row['tokens_per_second'] / base[row['case']]:.2f}x",
+                    f"{row['tokens_per_second'] / base[row['case']]:.2f}x"
+                    if row["case"] in base else "-",
                     f"{row['mfu']:.1%}" if row["mfu"] else "-",
                     f"{row['memory_bytes'] / 2**30:.1f} GiB", f"{row['seconds_to_20_steps']:.1f} s",
                     f"{row['loss']:.4f}") for row in results])

@@ -26,8 +26,7 @@ STEPS
   sed -nE 's/^    def (test_\w+).*/\1/p' tests/trainer/cuda/shared_gpu_test.py |
     sed 's|.*|& 90 python3 tests/trainer/cuda/shared_gpu_test.py TwoRanksByNccl.&|'
   cat <<'STEPS'
-speed 400 ${PYTHON:-python3} benchmarks/gpu.py --rounds 1 --bin $BIN
-speed_of_graphs 200 ${PYTHON:-python3} benchmarks/gpu.py --rounds 1 --bin $BIN --cuda_graph
+speed 500 ${PYTHON:-python3} benchmarks/gpu.py --rounds 1 --bin $BIN
 STEPS
 }
 
