@@ -138,10 +138,10 @@ def loss_of(case, model, inputs, targets):
     return F.cross_entropy(model(inputs).logits.flatten(0, 1), targets.flatten())
 
 
-def batches(dataset, collate, size):
+def batches(dataset, collate, size, workers):
     sampler = DistributedSampler(dataset, seed=42)
     loader = DataLoader(dataset, batch_size=size, sampler=sampler, drop_last=True,
-                        collate_fn=collate)
+                        collate_fn=collate, num_workers=workers, persistent_workers=workers > 0)
     epoch = 0
     while True:
         sampler.set_epoch(epoch)
@@ -169,7 +169,8 @@ def train(case, side):
     autocast = (torch.autocast(device, torch.bfloat16) if side.endswith("bf16")
                 else contextlib.nullcontext())
     begin = time.perf_counter()
-    for step, batch in enumerate(batches(*open_data(case), case["batch"]), 1):
+    for step, batch in enumerate(
+            batches(*open_data(case), case["batch"], case.get("loader_workers", 0)), 1):
         optimizer.zero_grad()
         with autocast:
             loss = loss_of(case, model, *moved(batch, device))

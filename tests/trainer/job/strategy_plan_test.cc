@@ -158,6 +158,15 @@ TEST(EstimateMemory, OfADeviceHasTheCopyOfItsStateOnTheHost) {
                    2 * on_device.host());
 }
 
+TEST(EstimateMemory, CountsRanksOfTheJobOnlyWhereEachLocalRankIsZero) {
+  const Job job = PlanJob();
+  const double two = MemoryOfNode(job, {.rank = 0, .world_size = 2, .local_world_size = 2});
+  // --virtual_local_rank
+  EXPECT_DOUBLE_EQ(MemoryOfNode(job, {.rank = 1, .world_size = 2, .local_world_size = 2}), two);
+  EXPECT_DOUBLE_EQ(
+      MemoryOfNode(job, {.rank = 3, .world_size = 4, .local_world_size = 2, .node_rank = 1}), two);
+}
+
 TEST(StrategyPlan, OfSeveralMachinesKeepsShardsWithinEach) {
   const StrategyPlan plan = PlanFor8(PlanJob(), 4, 64);
   const StrategyCost& near = CostIn(plan, "zero3 in 2 replicas");
