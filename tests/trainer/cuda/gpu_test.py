@@ -16,18 +16,21 @@ def has_open(pid, prefix):
 class OnAGpu(training.TrainingTest):
     def compare(self, make_config, tolerance, **sections):
         losses = {}
+        self.compared = getattr(self, "compared", 0) + 1
         for name, device, strategy in (("cpu", "cpu", "single"), ("single", "cuda", "single"),
                                        ("nccl", "cuda", "ddp")):
-            config = make_config(run={"name": name, "device": device,
+            # A run of the same name would get another folder, and the first one's be read again.
+            run = f"{name}_{self.compared}"
+            config = make_config(run={"name": run, "device": device,
                                       "output_dir": "runs/{name}"},
                                  strategy={"type": strategy}, **sections)
             self.train(config, 1)
-            losses[name] = self.losses(name)
-            self.assertEqual(len({line["loss"] for line in self.metrics(name) if "loss" in line}),
+            losses[name] = self.losses(run)
+            self.assertEqual(len({line["loss"] for line in self.metrics(run) if "loss" in line}),
                              len(losses[name]), "it learns")
             if device == "cuda":
-                self.assertEqual(self.metrics(name)[0]["device"], "cuda:0")
-                last = [line for line in self.metrics(name) if line.get("split") == "train"][-1]
+                self.assertEqual(self.metrics(run)[0]["device"], "cuda:0")
+                last = [line for line in self.metrics(run) if line.get("split") == "train"][-1]
                 self.assertGreater(last["max_memory_allocated"], 0)
                 self.assertGreaterEqual(last["max_memory_reserved"], last["max_memory_allocated"])
         for name in ("single", "nccl"):
