@@ -44,7 +44,7 @@ while [ $# -gt 0 ]; do
 done
 
 if [ -n "$BUILD" ]; then
-  scripts/setup.sh --tests --cuda
+  scripts/setup.sh --tests --peers  # which bring the CUDA part, and transformers for speed
   choose_compiler
   configure release -DDDPRUN_BUILD_TESTS=ON
   build release ddprun ddp-trainer
@@ -85,7 +85,7 @@ summary() {
   while read -r name limit command; do
     printf '%-60s %s\n' "$name" "$(cat "$OUT/$name.result" 2>/dev/null || echo 'not run')"
     # The numbers that are looked for first.
-    grep -hE 'CUDA graph:|largest difference|seconds to the report|tokens/s|^(gpt2|bert)' \
+    grep -hE 'CUDA graph:|largest difference|seconds to the report|tokens/s|^\| (gpt2|bert)' \
       "$OUT/$name.log" 2>/dev/null | sed 's/^/    /' || true
   done <"$OUT/steps"
 }
