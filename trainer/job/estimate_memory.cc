@@ -253,9 +253,9 @@ double MemoryOfNode(const Job& job, const RankInfo& rank) {
   const std::vector<MemoryEstimate> stages =
       EstimateStages(job, rank.world_size, rank.local_world_size);
   double sum = 0;
-  // With --virtual_local_rank each local rank is 0, so the node's first rank is not known to all.
-  const int last_first = std::max(0, rank.world_size - rank.local_world_size);
-  const int first = std::clamp(rank.rank - rank.local_rank, 0, last_first);
+  // With --virtual_local_rank each local rank is 0, so only the node's first rank finds the first.
+  const int first =
+      std::clamp(rank.rank - rank.local_rank, 0, rank.world_size - rank.local_world_size);
   // The pipeline is the outermost axis of the mesh.
   for (int i = first; i < first + rank.local_world_size; ++i) {
     sum += stages[static_cast<size_t>(i) * stages.size() / static_cast<size_t>(rank.world_size)]
