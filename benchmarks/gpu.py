@@ -60,7 +60,8 @@ def timed(options, argv, step_of):
 
 
 def lengthen(path, words):
-    """Each text has as many words, and so tokens, as are kept: no side tokenizes more."""
+    """Makes the first text of each pair `words` tokens long: batches are full, and no side reads
+    much more than it trains on."""
     rows = [json.loads(line) for line in pathlib.Path(path).open()]
     for row in rows:
         text = row["sentence1"].split()
