@@ -16,10 +16,18 @@ find_package(spdlog QUIET)
 if(NOT spdlog_FOUND)
   list(APPEND _missing libspdlog-dev)
 endif()
-mark_as_advanced(nlohmann_json_DIR spdlog_DIR DDPRUN_ASIO_INCLUDE)
+# The static library, so that the program needs none where it runs.
+find_path(DDPRUN_SODIUM_INCLUDE sodium.h)
+find_library(DDPRUN_SODIUM_LIBRARY NAMES libsodium.a sodium)
+if(NOT DDPRUN_SODIUM_INCLUDE OR NOT DDPRUN_SODIUM_LIBRARY)
+  list(APPEND _missing libsodium-dev)
+endif()
+mark_as_advanced(nlohmann_json_DIR spdlog_DIR DDPRUN_ASIO_INCLUDE DDPRUN_SODIUM_INCLUDE
+                 DDPRUN_SODIUM_LIBRARY)
 if(_missing)
   list(JOIN _missing " " _missing)
   message(FATAL_ERROR "ddprun is built with libraries that were not found.\n"
                       "On Debian and Ubuntu:\n  apt-get install ${_missing}\n"
-                      "Elsewhere: the same libraries (JSON for Modern C++, Asio, spdlog).")
+                      "Elsewhere: the same libraries (JSON for Modern C++, Asio, spdlog,\n"
+                      "libsodium).")
 endif()

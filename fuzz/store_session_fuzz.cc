@@ -32,7 +32,7 @@ class Server : public StoreSession::Owner {
  public:
   void Accept(UniqueFd fd) {
     const ConnectionId id = next_id_++;
-    sessions_[id] = std::make_shared<StoreSession>(io_, std::move(fd), id, kWireLimits,
+    sessions_[id] = std::make_shared<StoreSession>(io_, std::move(fd), false, id, kWireLimits,
                                                    kMostUnsentBytes, scratch_, *this);
     sessions_[id]->Start();
   }
@@ -78,7 +78,9 @@ class Server : public StoreSession::Owner {
     return held_bytes_ <= kMostHeldBytes;
   }
 
-  bool IsForeign(char first_byte) const override { return first_byte == 'd'; }
+  bool IsForeign(const StoreSession& /*session*/, char first_byte) const override {
+    return first_byte == 'd';
+  }
 
   void OnForeign(ConnectionId from, UniqueFd fd, std::string received) override {
     Require(fd.valid() && received.front() == 'd');

@@ -19,7 +19,7 @@ namespace ddprun::launcher {
 
 namespace {
 
-constexpr std::array<Subcommand, 9> kSubcommands = {{
+constexpr std::array<Subcommand, 10> kSubcommands = {{
     {"doctor", "[--gpu] [--nodes] [--json]", "what this machine can do, and what is missing",
      RunDoctor},
     {"store", "[options]", "a store on its own, see ddprun store --help", RunStoreCommand},
@@ -28,6 +28,7 @@ constexpr std::array<Subcommand, 9> kSubcommands = {{
     {"stop", "JOB", "ask a running run to save and to end", RunStop},
     {"top", "[JOB] [--json]", "the jobs of this machine, and what their ranks do", RunTop},
     {"stacks", "JOB [--rank=N]", "the stacks of a running job's ranks", RunStacks},
+    {"token", "", "a new secret, by which the nodes of a job know each other", RunToken},
     {"explain", "NAME", "what a message, or a key of a config, means", RunExplain},
     {"on_host", "", "what --hostfile starts on each host", RunOnHost},
 }};

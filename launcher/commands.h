@@ -52,6 +52,9 @@ Result<std::string> Explain(std::string_view name, std::string_view page = kErro
 // `ddprun explain NAME`: prints what a message, or a key of a config, means.
 Result<int> RunExplain(const std::vector<std::string>& args, const Environment& env);
 
+// `ddprun token`: prints a new token for DDPRUN_TOKEN.
+Result<int> RunToken(const std::vector<std::string>& args, const Environment& env);
+
 // Returns the lines of --version: ddprun, torchrun, whose command line it follows, the compiler,
 // and what the ddp-trainer says that trainer configs would run with, which takes at most two
 // seconds.

@@ -12,6 +12,7 @@
 #include "launcher/process/job.h"
 #include "launcher/report/report_file.h"
 #include "rendezvous/net/address.h"
+#include "rendezvous/secure/token_gate.h"
 
 namespace ddprun::launcher {
 
@@ -19,6 +20,8 @@ Result<AgentPlan> PlanJob(Options options, const Environment& env) {
   AgentPlan plan;
   plan.env = env;
   plan.host = rendezvous::HostName();
+  // Workers do not get the token.
+  DDPRUN_ASSIGN(options.rdzv.gate, rendezvous::TakeGate(plan.env));
   DDPRUN_ASSIGN(plan.target, ResolveTarget(options, env, ProgramFolder()));
   DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
   options.rdzv.local_world_size = workers;

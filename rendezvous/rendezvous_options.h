@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "rendezvous/net/address.h"
+#include "rendezvous/net/gate.h"
 
 namespace ddprun::rendezvous {
 
@@ -47,6 +49,9 @@ struct RendezvousOptions {
   // Where the nodes meet. static: MASTER_ADDR and MASTER_PORT of node 0; on a single node, port 0
   // means a free port. c10d: host and port of the coordinator.
   HostPort endpoint = {"127.0.0.1", 0};
+  // Keeps out who does not belong to the job; nullptr lets everyone in. Servers of one process
+  // share it, so that who has passed at one of them is known at the others.
+  std::shared_ptr<Gate> gate = nullptr;
   // c10d: ports that the nodes try in turn if another program has that of the endpoint. The same on
   // all nodes.
   std::vector<uint16_t> other_ports = {};

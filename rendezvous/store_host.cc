@@ -29,14 +29,18 @@ Result<std::unique_ptr<StoreServer>> ListenOnOwn(asio::io_context& io,
   return StoreServer::Listen(io, asio::ip::address_v4::any(), port);
 }
 
-std::string ExposureWarning(std::span<const asio::ip::address> addresses, uint16_t port) {
+std::string ExposureWarning(std::span<const asio::ip::address> addresses,
+                            uint16_t port,
+                            const Gate* gate) {
+  if (gate != nullptr) return "";
   const auto outside =
       std::ranges::find_if(addresses, [](const auto& address) { return !address.is_loopback(); });
   if (!addresses.empty() && outside == addresses.end()) return "";
   const std::string place = addresses.empty() ? "port " + std::to_string(port) + " of this machine"
                                               : ToString(HostPort{outside->to_string(), port});
   return "warning: whoever reaches " + place +
-         " can join its jobs and change what they keep there: only the network protects them";
+         " can join its jobs and change what they keep there: only the network protects them, or a "
+         "token (ddprun token)";
 }
 
 }  // namespace ddprun::rendezvous

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "rendezvous/net/address.h"
+#include "rendezvous/net/gate.h"
 #include "rendezvous/store/store_server.h"
 
 namespace ddprun::rendezvous {
@@ -27,8 +28,10 @@ Result<std::unique_ptr<StoreServer>> ListenOnOwn(asio::io_context& io,
                                                  std::span<const asio::ip::address> addresses,
                                                  uint16_t port);
 
-// Returns a warning if other machines can reach the port, because the store does not check who
-// connects; otherwise "". `addresses` are the ones that ListenOnOwn() got.
-std::string ExposureWarning(std::span<const asio::ip::address> addresses, uint16_t port);
+// Returns a warning if other machines can reach the port and no gate checks who connects; otherwise
+// "". `addresses` are the ones that ListenOnOwn() got.
+std::string ExposureWarning(std::span<const asio::ip::address> addresses,
+                            uint16_t port,
+                            const Gate* gate);
 
 }  // namespace ddprun::rendezvous

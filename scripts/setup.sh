@@ -23,7 +23,8 @@ TEXT
 
 VENV=$ROOT/.deps/venv
 LOG=$ROOT/.deps/setup.log
-APT_LAUNCHER="g++ cmake ninja-build nlohmann-json3-dev libasio-dev libspdlog-dev"
+APT_LAUNCHER="g++ cmake ninja-build nlohmann-json3-dev libasio-dev libspdlog-dev
+              libsodium-dev"
 APT_BUILD="ccache git python3 python3-venv libcli11-dev libicu-dev libucx-dev libsimdjson-dev
            libjpeg-dev libpng-dev zlib1g-dev"
 APT_TESTS="libgtest-dev libgmock-dev mandoc zsh clang clang-format clang-tidy doxygen iproute2

@@ -16,7 +16,7 @@ fi
 WORK=$(mktemp -d)
 trap 'rm -rf --one-file-system "$WORK"' EXIT
 TIMEFORMAT='   %R s, CPU %U + %S s'
-LIBRARIES="nlohmann-json3-dev libasio-dev libspdlog-dev"
+LIBRARIES="nlohmann-json3-dev libasio-dev libspdlog-dev libsodium-dev"
 
 # in_root NAME COMMANDS: runs them there, with mounts and processes that end with them; of this
 # environment it has what leads to the package index.

@@ -16,6 +16,7 @@
 #include "launcher/hosts/hosts.h"
 #include "launcher/process/job.h"
 #include "rendezvous/net/address.h"
+#include "rendezvous/secure/token.h"
 
 namespace ddprun::launcher {
 
@@ -171,6 +172,10 @@ Result<HostsPlan> MakeHostsPlan(const std::string& file,
       std::to_string(hosts.size()) + " " + MeetingHost(hosts) + " hosts." + MakeUuid();
   Environment place = env;
   place.Unset("DDPRUN_JOB_ID");
+  using rendezvous::kTokenVariable;
+  if (place.GetOr(kTokenVariable, place.GetOr(rendezvous::kTokenFileVariable, "")).empty()) {
+    place.Set(kTokenVariable, rendezvous::NewTokenText());
+  }
   std::error_code ignored;
   place.Set("PWD", std::filesystem::current_path(ignored).string());
   HostsPlan plan;

@@ -13,6 +13,7 @@
 #include "launcher/output/stream_writer.h"
 #include "launcher/process/signals.h"
 #include "rendezvous/elastic/coordinator.h"
+#include "rendezvous/secure/token_gate.h"
 #include "rendezvous/store_host.h"
 
 namespace ddprun::launcher {
@@ -49,7 +50,8 @@ void PrintAddress(const StoreServeOptions& options, uint16_t port, const Log& lo
 }
 
 // Serves until SIGTERM, SIGINT, SIGHUP or SIGQUIT. Only its address is on stdout.
-Result<int> ServeStore(const StoreServeOptions& options) {
+Result<int> ServeStore(const StoreServeOptions& options, Environment env) {
+  DDPRUN_ASSIGN(const std::shared_ptr<rendezvous::Gate> gate, rendezvous::TakeGate(env));
   const SignalMask mask;
   // Each connection needs a descriptor, and the usual limit of 1024 is too low for large jobs.
   const OpenFileLimit files;
@@ -76,8 +78,9 @@ Result<int> ServeStore(const StoreServeOptions& options) {
   coordination.on_log = [&log](const std::string& line) { log.Info(line); };
   rendezvous::Coordinator coordinator(io, coordination);
   coordinator.ServeOn(*server);
+  server->Protect(gate, coordination.on_log);
   PrintAddress(options, server->port(), log);
-  const std::string warning = rendezvous::ExposureWarning(addresses, server->port());
+  const std::string warning = rendezvous::ExposureWarning(addresses, server->port(), gate.get());
   if (!warning.empty()) coordination.on_log(warning);
   io.run();
   return 0;
@@ -91,7 +94,9 @@ Result<int> RunStoreCommand(const std::vector<std::string>& args, const Environm
     std::fputs(help->text.c_str(), stdout);
     return 0;
   }
-  if (const auto* serve = std::get_if<StoreServeOptions>(&options)) return ServeStore(*serve);
+  if (const auto* serve = std::get_if<StoreServeOptions>(&options)) {
+    return ServeStore(*serve, env);
+  }
   return QueryStore(std::get<StoreQueryOptions>(options), stdout);
 }
 

@@ -99,7 +99,8 @@ bool CoordinatorLink::TryToHost() {
   coordinator_ = std::make_unique<Coordinator>(
       io_, CoordinatorOptions{.run_id = options_.run_id, .close_timeout = options_.close_timeout});
   coordinator_->ServeOn(*server_);
-  handlers_.on_warning(ExposureWarning(own, server_->port()));
+  handlers_.on_warning(ExposureWarning(own, server_->port(), options_.gate.get()));
+  server_->Protect(options_.gate, options_.on_progress);
   server_->OnExhausted([this](const Error& error) {
     if (options_.on_progress) options_.on_progress("warning: " + error.what + " " + error.hint);
   });
@@ -116,7 +117,7 @@ bool CoordinatorLink::TryToHost() {
 
 void CoordinatorLink::Connect() {
   if (!searching_) return;
-  connect_ = std::make_unique<AsyncConnect>(io_, target_,
+  connect_ = std::make_unique<AsyncConnect>(io_, target_, options_.gate,
                                             [self = shared_from_this()](Result<UniqueFd> fd) {
                                               if (!self->stopped_) self->OnConnected(std::move(fd));
                                             });
@@ -124,6 +125,7 @@ void CoordinatorLink::Connect() {
 
 void CoordinatorLink::OnConnected(Result<UniqueFd> fd) {
   if (!fd.has_value()) {
+    if (fd.error().code == Code::kRendezvous) return OnOtherJob(fd.error());
     const std::string& address = fd.error().where;
     if (has_met_ && fd.error().what == ErrnoText(ECONNREFUSED)) {
       return handlers_.on_failed(CoordinatorLost(target_, fd.error().what));
@@ -139,7 +141,8 @@ void CoordinatorLink::OnConnected(Result<UniqueFd> fd) {
                                    [this](const json& message) {
                                      const auto self = shared_from_this();
                                      if (TextOf(message, "type") == "other_job") {
-                                       return OnOtherJob(TextOf(message, "run_id"));
+                                       return OnOtherJob(OtherJob(
+                                           target_, TextOf(message, "run_id"), options_.run_id));
                                      }
                                      welcome_ = has_met_ = true;
                                      rejections_ = 0;
@@ -174,9 +177,8 @@ bool CoordinatorLink::TakeNextPort() {
   return true;
 }
 
-void CoordinatorLink::OnOtherJob(const std::string& run_id) {
+void CoordinatorLink::OnOtherJob(const Error& error) {
   channel_.reset();
-  const Error error = OtherJob(target_, run_id, options_.run_id);
   if (hosting() || !TakeNextPort()) return handlers_.on_failed(error);
   TryAgain(error.what);
 }

@@ -58,7 +58,8 @@ class CoordinatorLink : public std::enable_shared_from_this<CoordinatorLink> {
   bool TryToHost();
   void Connect();
   void OnConnected(Result<UniqueFd> fd);
-  void OnOtherJob(const std::string& run_id);
+  // Looks at the next port, if there is one, because this one belongs to others.
+  void OnOtherJob(const Error& error);
   void OnClosed(const std::string& reason, ChannelEnd how);
   bool TakeNextPort();
   void OnDeadline();

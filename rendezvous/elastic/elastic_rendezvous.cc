@@ -170,7 +170,8 @@ void ElasticRendezvous::ListenAt(const std::string& host,
         {{"type", "unreached"}, {"attempt", attempt_}, {"problem", server.error().what}});
   }
   round_server_ = *std::move(server);
-  WarnOnce(ExposureWarning(own, round_server_->port()));
+  WarnOnce(ExposureWarning(own, round_server_->port(), options_.gate.get()));
+  round_server_->Protect(options_.gate, options_.on_progress);
   link_->Send({{"type", "opened"}, {"attempt", attempt_}, {"port", round_server_->port()}});
 }
 
@@ -183,7 +184,7 @@ void ElasticRendezvous::ReachStore(const json& message) {
   if (membership_.node_rank != 0) round_server_.reset();
   resolve_.reset();
   probe_ = std::make_unique<StoreConnection>(
-      io_, HostPort{membership_.master_addr, membership_.master_port},
+      io_, HostPort{membership_.master_addr, membership_.master_port}, options_.gate,
       DeadlineAfter(options_.reach_timeout));
   probe_->Call(Request(),
                [self = shared_from_this()](const Result<Reply>& reply) { self->OnReached(reply); });

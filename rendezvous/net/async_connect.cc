@@ -23,9 +23,13 @@ constexpr std::chrono::milliseconds kAddressTimeout{3000};
 
 class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Impl> {
  public:
-  Impl(asio::io_context& io, HostPort endpoint, std::function<void(Result<UniqueFd>)> handler)
+  Impl(asio::io_context& io,
+       HostPort endpoint,
+       std::shared_ptr<Gate> gate,
+       std::function<void(Result<UniqueFd>)> handler)
       : io_(io),
         endpoint_(std::move(endpoint)),
+        gate_(std::move(gate)),
         handler_(std::move(handler)),
         socket_(io),
         timer_(io) {}
@@ -46,6 +50,7 @@ class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Imp
   void Stop() {
     handler_ = nullptr;
     resolve_.reset();
+    handshake_.reset();
     timer_.cancel();
     asio::error_code ignored;
     socket_.close(ignored);
@@ -54,6 +59,7 @@ class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Imp
   void Next(const std::string& problem) {
     ++attempt_;
     problem_ = problem;
+    handshake_.reset();
     asio::error_code ignored;
     socket_.close(ignored);
     TryNext();
@@ -89,7 +95,22 @@ class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Imp
   void OnConnected() {
     const int failure = EndConnect(socket_.native_handle());
     if (failure != 0) return Failed(failure);
-    Finish(UniqueFd(socket_.release()));
+    UniqueFd connection(socket_.release());
+    if (gate_ == nullptr) return Finish(std::move(connection));
+    // The timer of the attempt goes on.
+    handshake_ = gate_->Show(io_, std::move(connection),
+                             [self = shared_from_this()](Result<UniqueFd> shown) {
+                               if (self->handler_) self->OnShown(std::move(shown));
+                             });
+  }
+
+  void OnShown(Result<UniqueFd> shown) {
+    if (!shown.has_value() && shown.error().code != Code::kRendezvous) {
+      return Next(shown.error().what);
+    }
+    if (!shown.has_value())
+      shown.error().where = EndpointText(asio::ip::make_address(address_), endpoint_.port);
+    Finish(std::move(shown));
   }
 
   void Failed(int problem) { Next(ErrnoText(problem)); }
@@ -97,14 +118,17 @@ class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Imp
   void Finish(Result<UniqueFd> result) {
     ++attempt_;
     timer_.cancel();
+    handshake_.reset();
     const auto handler = handler_;  // a copy, because the handler may destroy the owner
     handler(std::move(result));
   }
 
   asio::io_context& io_;
   const HostPort endpoint_;
+  const std::shared_ptr<Gate> gate_;
   std::function<void(Result<UniqueFd>)> handler_;
   std::optional<AsyncResolve> resolve_;
+  std::unique_ptr<Handshake> handshake_;
   std::deque<asio::ip::address> addresses_;
   std::string address_;  // the address tried last
   stream_descriptor socket_;
@@ -115,8 +139,9 @@ class AsyncConnect::Impl : public std::enable_shared_from_this<AsyncConnect::Imp
 
 AsyncConnect::AsyncConnect(asio::io_context& io,
                            HostPort endpoint,
+                           std::shared_ptr<Gate> gate,
                            std::function<void(Result<UniqueFd>)> handler)
-    : impl_(std::make_shared<Impl>(io, std::move(endpoint), std::move(handler))) {
+    : impl_(std::make_shared<Impl>(io, std::move(endpoint), std::move(gate), std::move(handler))) {
   impl_->Start();
 }
 

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "rendezvous/net/address.h"
+#include "rendezvous/net/gate.h"
 
 namespace ddprun::rendezvous {
 
@@ -17,10 +18,12 @@ namespace ddprun::rendezvous {
 // loop thread only. Destroying it drops the handler.
 class AsyncConnect {
  public:
-  // Calls `handler` from the loop with the connection. If no address answers, calls it with an
-  // Error: `what` is the last address's problem ("Connection refused"), `where` is the address.
+  // Calls `handler` from the loop with the connection, which has passed the gate unless `gate` is
+  // nullptr. If no address answers, calls it with an Error: `what` is the last address's problem
+  // ("Connection refused"), `where` is the address. An Error of kRendezvous comes from the gate.
   AsyncConnect(asio::io_context& io,
                HostPort endpoint,
+               std::shared_ptr<Gate> gate,
                std::function<void(Result<UniqueFd>)> handler);
   ~AsyncConnect();
 

@@ -26,8 +26,7 @@ void ExitBarrier::Leave(std::function<void(Status)> done) {
   // Waits on a second connection, because the first must stay free for a failure. The wait begins
   // before this node is counted, because torchrun's node 0 ends as soon as it has counted the last
   // node, and does not answer requests that it has not read by then.
-  connection_ = std::make_unique<StoreConnection>(node_.io, node_.options.endpoint,
-                                                  DeadlineAfter(node_.options.rules.join_timeout));
+  connection_ = node_.Connect(node_.options.rules.join_timeout);
   connection_->Call(KeysRequest(Op::kCheck, {node_.keys.LastFinished(node_.round)}),
                     node_.InRound([this](const Result<Reply>& reply) {
                       if (!reply.has_value()) return OnAllFinished(reply.error());

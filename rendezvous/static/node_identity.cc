@@ -93,8 +93,7 @@ void NodeIdentity::PublishHost() {
 // nullopt means that no store answers.
 void NodeIdentity::AskWhoHosts(
     milliseconds timeout, std::function<void(const std::optional<std::string>& identity)> then) {
-  host_query_ =
-      std::make_unique<StoreConnection>(node_.io, node_.options.endpoint, DeadlineAfter(timeout));
+  host_query_ = node_.Connect(timeout);
   const auto answer = node_.InRound(std::move(then));
   host_query_->Call(
       KeysRequest(Op::kCheck, {JobKeys::Host()}),

@@ -59,13 +59,14 @@ void OwnStore::Listen() {
                  : node_.EndJoin(std::move(server).error());
   }
   opened = *std::move(server);
+  opened->Protect(node_.options.gate, node_.options.on_progress);
   if (!node_.alone() && node_.round == 0) Publish(opened->port());
   if (const auto then = std::exchange(then_, nullptr)) then();
 }
 
 void OwnStore::Publish(uint16_t port) {
   node_.hosted_by_ddprun = true;
-  node_.ReportLine(ExposureWarning(addresses_, port));
+  node_.ReportLine(ExposureWarning(addresses_, port, node_.options.gate.get()));
   // A node that finds no room would let all others wait for the whole time.
   node_.server->OnExhausted([this](const Error& error) {
     if (node_.joining()) return node_.EndJoin(error);

@@ -61,12 +61,17 @@ void StaticNode::Send(Request request) {
   store().Call(std::move(request), [](const Result<Reply>&) {});
 }
 
+std::unique_ptr<StoreConnection> StaticNode::Connect(std::chrono::milliseconds timeout) const {
+  return std::make_unique<StoreConnection>(io, options.endpoint, options.gate,
+                                           DeadlineAfter(timeout));
+}
+
 void StaticNode::WatchKey(const std::string& key,
                           std::unique_ptr<StoreWatch>& watch,
                           std::function<void(Result<std::string>)> then) {
   const auto guarded = InRound(std::move(then));
   if (!is_host()) {
-    watch = std::make_unique<StoreWatch>(io, options.endpoint,
+    watch = std::make_unique<StoreWatch>(io, options.endpoint, options.gate,
                                          DeadlineAfter(options.rules.join_timeout), key, guarded);
     return;
   }

@@ -52,6 +52,8 @@ struct StaticNode {
   void Ask(Request request, std::function<void(const Reply&)> then);
   // Sends a request and ignores the answer.
   void Send(Request request);
+  // Returns a further connection to node 0's store, which must come about in `timeout`.
+  std::unique_ptr<StoreConnection> Connect(std::chrono::milliseconds timeout) const;
   // Calls `then` with the key's value when the key is set. On nodes other than 0, calls it with an
   // Error if the store is lost.
   void WatchKey(const std::string& key,

@@ -55,10 +55,8 @@ void StaticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   node_.BeginRound(weak_from_this(), std::move(done));
   join_watch_.Start();
   if (node_.is_host()) return own_store_.Open([this] { OnStoreOpen(); });
-  if (node_.connection == nullptr) {
-    node_.connection = std::make_unique<StoreConnection>(
-        node_.io, node_.options.endpoint, DeadlineAfter(node_.options.rules.join_timeout));
-  }
+  if (node_.connection == nullptr)
+    node_.connection = node_.Connect(node_.options.rules.join_timeout);
   Announce();
 }
 

@@ -56,9 +56,10 @@ Error CannotReach(const HostPort& server, const std::string& reason) {
 
 class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnection::Impl> {
  public:
-  Impl(asio::io_context& io, HostPort server, Deadline deadline)
+  Impl(asio::io_context& io, HostPort server, std::shared_ptr<Gate> gate, Deadline deadline)
       : io_(io),
         server_(std::move(server)),
+        gate_(std::move(gate)),
         deadline_(deadline),
         socket_(io),
         attempt_timer_(io),
@@ -100,9 +101,10 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
   };
 
   void Connect() {
-    connect_.emplace(io_, server_, [self = shared_from_this()](Result<UniqueFd> fd) {
+    connect_.emplace(io_, server_, gate_, [self = shared_from_this()](Result<UniqueFd> fd) {
       if (self->ended_) return;
       if (fd.has_value()) return self->OnConnected(*std::move(fd));
+      if (fd.error().code == Code::kRendezvous) return self->Fail(std::move(fd).error());
       self->problem_ = fd.error().what;
       self->Pause();
     });
@@ -250,6 +252,7 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
 
   asio::io_context& io_;
   const HostPort server_;
+  const std::shared_ptr<Gate> gate_;
   const Deadline deadline_;
   std::optional<AsyncConnect> connect_;
   stream_descriptor socket_;
@@ -268,8 +271,11 @@ class StoreConnection::Impl : public std::enable_shared_from_this<StoreConnectio
   bool stopped_ = false;
 };
 
-StoreConnection::StoreConnection(asio::io_context& io, HostPort server, Deadline connect_deadline)
-    : impl_(std::make_shared<Impl>(io, std::move(server), connect_deadline)) {
+StoreConnection::StoreConnection(asio::io_context& io,
+                                 HostPort server,
+                                 std::shared_ptr<Gate> gate,
+                                 Deadline connect_deadline)
+    : impl_(std::make_shared<Impl>(io, std::move(server), std::move(gate), connect_deadline)) {
   impl_->Start();
 }
 
@@ -291,10 +297,11 @@ std::string StoreConnection::last_problem() const {
 
 StoreWatch::StoreWatch(asio::io_context& io,
                        const HostPort& server,
+                       std::shared_ptr<Gate> gate,
                        Deadline connect_deadline,
                        std::string key,
                        Handler handler)
-    : connection_(io, server, connect_deadline) {
+    : connection_(io, server, std::move(gate), connect_deadline) {
   // Made before the call, because the handler moves the key away, and the order in which arguments
   // are evaluated is not defined.
   Request wait = KeysRequest(Op::kWait, {key});

@@ -8,6 +8,7 @@
 #include <asio/io_context.hpp>
 
 #include "rendezvous/net/address.h"
+#include "rendezvous/net/gate.h"
 #include "rendezvous/net/socket.h"
 #include "rendezvous/store/async_store.h"
 
@@ -15,10 +16,14 @@ namespace ddprun::rendezvous {
 
 // Connects in the background and tries again until the deadline. Sends one request after the other,
 // so a kWait holds up later requests: give it a connection of its own. If the connection fails or
-// ends, or another program answers, every open and later call gets the Error. Loop thread only.
+// ends, another program answers or the gate refuses, every open and later call gets the Error.
+// `gate` may be nullptr. Loop thread only.
 class StoreConnection : public AsyncStore {
  public:
-  StoreConnection(asio::io_context& io, HostPort server, Deadline connect_deadline);
+  StoreConnection(asio::io_context& io,
+                  HostPort server,
+                  std::shared_ptr<Gate> gate,
+                  Deadline connect_deadline);
   ~StoreConnection() override;
 
   void Call(Request request, Handler handler) override;
@@ -42,6 +47,7 @@ class StoreWatch {
   // Destroying the watch drops the handler.
   StoreWatch(asio::io_context& io,
              const HostPort& server,
+             std::shared_ptr<Gate> gate,
              Deadline connect_deadline,
              std::string key,
              Handler handler);

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <unordered_map>
 
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "rendezvous/net/acceptor.h"
+#include "rendezvous/net/socket.h"
 #include "rendezvous/store/connection_room.h"
+#include "rendezvous/store/store_door.h"
 #include "rendezvous/store/store_session.h"
 #include "rendezvous/store/wait_clock.h"
 
@@ -37,6 +40,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
         max_connections_(limits.max_connections > 0 ? limits.max_connections
                                                     : ConnectionsThatFit()),
         acceptor_(std::make_shared<Acceptor>(io, std::move(listeners), AcceptHandlers())),
+        door_(std::in_place, io, [this](UniqueFd fd) { OnConnection(std::move(fd), true); }),
         sweep_(io),
         drain_(io) {}
 
@@ -45,6 +49,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   void Stop() {
     stopped_ = true;
     acceptor_->Stop();
+    door_.reset();
     for (auto& [id, session] : sessions_) session->Close();
     sessions_.clear();
     local_.clear();
@@ -68,6 +73,10 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     } else if (!answered) {
       Complete(id, Reply());
     }
+  }
+
+  void Protect(std::shared_ptr<Gate> gate, std::function<void(const std::string&)> on_refused) {
+    door_->Protect(std::move(gate), std::move(on_refused));
   }
 
   void OnAllDisconnected(milliseconds timeout, std::function<void()> handler) {
@@ -130,10 +139,12 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   std::function<void(const std::string&)> on_refused_;
 
  private:
-  size_t NumOpen() const { return sessions_.size() + (num_foreign_ ? num_foreign_() : 0); }
+  size_t NumOpen() const {
+    return sessions_.size() + door_->size() + (num_foreign_ ? num_foreign_() : 0);
+  }
 
   Acceptor::Handlers AcceptHandlers() {
-    return {.on_connection = [this](UniqueFd fd) { OnConnection(std::move(fd)); },
+    return {.on_connection = [this](UniqueFd fd) { OnConnection(std::move(fd), false); },
             .has_room = [this] { return NumOpen() < max_connections_; },
             .on_exhausted =
                 [this](int problem) {
@@ -183,12 +194,16 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
 
   void OnStalled() override { ArmSweep(); }
 
-  bool IsForeign(char first_byte) const override {
-    return on_foreign_ && first_byte == foreign_byte_;
+  bool IsForeign(const StoreSession& session, char first_byte) const override {
+    return (on_foreign_ && first_byte == foreign_byte_) ||
+           (!session.passed() && door_->Stops(first_byte, session.peer_address()));
   }
 
   void OnForeign(ConnectionId from, UniqueFd fd, std::string received) override {
+    const bool passed = sessions_.at(from)->passed();
     OnEnded(from);
+    if (!passed && door_->Stops(received.front(), EndOf(fd.get(), getpeername).address))
+      return door_->Take(std::move(fd), std::move(received));
     // Posts the call, because the handler may destroy the server.
     asio::post(io_, [self = shared_from_this(), fd = std::move(fd),
                      received = std::move(received)]() mutable {
@@ -234,10 +249,10 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     });
   }
 
-  void OnConnection(UniqueFd fd) {
+  void OnConnection(UniqueFd fd, bool passed) {
     const ConnectionId id = next_id_++;
-    const auto session = std::make_shared<StoreSession>(io_, std::move(fd), id, limits_.wire,
-                                                        limits_.max_unsent_bytes, scratch_, *this);
+    const auto session = std::make_shared<StoreSession>(
+        io_, std::move(fd), passed, id, limits_.wire, limits_.max_unsent_bytes, scratch_, *this);
     sessions_.emplace(id, session);
     session->Start();
     ArmSweep();
@@ -283,6 +298,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   StoreState state_;
   const size_t max_connections_;
   const std::shared_ptr<Acceptor> acceptor_;
+  std::optional<StoreDoor> door_;
   size_t held_bytes_ = 0;  // of all sessions
   std::unordered_map<ConnectionId, std::shared_ptr<StoreSession>> sessions_;
   std::unordered_map<ConnectionId, Handler> local_;
@@ -340,6 +356,11 @@ void StoreServer::RefuseKeys(std::string prefix,
                              std::function<void(const std::string& peer)> handler) {
   impl_->refused_prefix_ = std::move(prefix);
   impl_->on_refused_ = std::move(handler);
+}
+
+void StoreServer::Protect(std::shared_ptr<Gate> gate,
+                          std::function<void(const std::string& line)> on_refused) {
+  impl_->Protect(std::move(gate), std::move(on_refused));
 }
 
 void StoreServer::OnAbandonedWait(

@@ -24,9 +24,12 @@ Error NotValidated() {
           .page = "store-protocol"};
 }
 
-std::string EndText(const stream_descriptor& socket, int (*name)(int, sockaddr*, socklen_t*)) {
+SocketEnd EndOfSocket(const stream_descriptor& socket, int (*name)(int, sockaddr*, socklen_t*)) {
   const int fd = const_cast<stream_descriptor&>(socket).native_handle();  // not const in asio
-  const SocketEnd end = EndOf(fd, name);
+  return EndOf(fd, name);
+}
+
+std::string EndText(const SocketEnd& end) {
   return end.port == 0 ? "unknown" : EndpointText(end.address, end.port);
 }
 
@@ -34,12 +37,14 @@ std::string EndText(const stream_descriptor& socket, int (*name)(int, sockaddr*,
 
 StoreSession::StoreSession(asio::io_context& io,
                            UniqueFd fd,
+                           bool passed,
                            ConnectionId id,
                            const WireLimits& limits,
                            size_t max_unsent_bytes,
                            std::span<char> scratch,
                            Owner& owner)
     : socket_(io, fd.release()),
+      passed_(passed),
       id_(id),
       decoder_(limits),
       max_unsent_bytes_(max_unsent_bytes),
@@ -71,11 +76,15 @@ void StoreSession::Close() {
 }
 
 std::string StoreSession::peer() const {
-  return EndText(socket_, getpeername);
+  return EndText(EndOfSocket(socket_, getpeername));
 }
 
 std::string StoreSession::own() const {
-  return EndText(socket_, getsockname);
+  return EndText(EndOfSocket(socket_, getsockname));
+}
+
+asio::ip::address StoreSession::peer_address() const {
+  return EndOfSocket(socket_, getpeername).address;
 }
 
 void StoreSession::ArmRead() {
@@ -103,7 +112,7 @@ void StoreSession::OnReadable() {
   if (count > 0) {
     const std::string_view received(scratch_.data(), static_cast<size_t>(count));
     const bool first = !std::exchange(begun_, true);
-    if (first && owner_->IsForeign(received.front())) return HandOver(std::string(received));
+    if (first && owner_->IsForeign(*this, received.front())) return HandOver(std::string(received));
     return Run(received);
   }
   if (count < 0 && (errno == EAGAIN || errno == EINTR)) return ArmRead();

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include <asio/io_context.hpp>
+#include <asio/ip/address.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
 #include "base/result.h"
@@ -32,18 +33,20 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
     virtual void OnStalled() = 0;
     // The connection keeps `now` bytes in memory; it kept `before`. Returning false closes it.
     virtual bool OnHeldBytes(size_t before, size_t now) = 0;
-    // Returns whether connections that begin with this byte speak another protocol.
-    virtual bool IsForeign(char first_byte) const = 0;
-    // Gets a connection of another protocol and the bytes that it has sent. The session is closed.
+    // Returns whether a connection that begins with this byte is not to be served as a session.
+    virtual bool IsForeign(const StoreSession& session, char first_byte) const = 0;
+    // Gets such a connection and the bytes that it has sent. The session is closed.
     virtual void OnForeign(ConnectionId from, UniqueFd fd, std::string received) = 0;
 
    protected:
     ~Owner() = default;
   };
 
-  // All sessions of a server share `scratch`. `scratch` and `owner` must live until Close().
+  // `passed`: the connection has passed the server's gate. All sessions of a server share
+  // `scratch`. `scratch` and `owner` must live until Close().
   StoreSession(asio::io_context& io,
                UniqueFd fd,
+               bool passed,
                ConnectionId id,
                const WireLimits& limits,
                size_t max_unsent_bytes,
@@ -56,6 +59,7 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   void Flush();
   void Close();
 
+  bool passed() const { return passed_; }
   bool validated() const { return validated_; }
   bool stalled() const { return unsent_bytes() > 0; }
   // The number of bytes in memory that the owner knows of.
@@ -65,6 +69,7 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   // The two ends of the connection, such as "10.0.0.7:41532"; "unknown" if the peer is gone.
   std::string peer() const;
   std::string own() const;
+  asio::ip::address peer_address() const;
 
  private:
   bool open() const { return owner_ != nullptr; }
@@ -83,6 +88,7 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   void End();
 
   asio::posix::stream_descriptor socket_;
+  const bool passed_;
   const ConnectionId id_;
   RequestDecoder decoder_;
   const size_t max_unsent_bytes_;

@@ -90,10 +90,10 @@ TEST(OwnAddresses, LeavesOutThoseOfOtherMachines) {
 }
 
 TEST(ExposureWarning, IsGivenWhereOthersReachTheStore) {
-  EXPECT_EQ(ExposureWarning(Addresses({"127.0.0.1", "::1"}), 4000), "");
-  EXPECT_THAT(ExposureWarning(Addresses({"127.0.0.1", "192.0.2.1"}), 4000),
+  EXPECT_EQ(ExposureWarning(Addresses({"127.0.0.1", "::1"}), 4000, nullptr), "");
+  EXPECT_THAT(ExposureWarning(Addresses({"127.0.0.1", "192.0.2.1"}), 4000, nullptr),
               HasSubstr("192.0.2.1:4000"));
-  EXPECT_THAT(ExposureWarning({}, 4000), HasSubstr("port 4000 of this machine"));
+  EXPECT_THAT(ExposureWarning({}, 4000, nullptr), HasSubstr("port 4000 of this machine"));
 }
 TEST(OwnAddresses, DoesNotHideANodeOnTheLoopbackThatItsNameMeansThere) {
   EXPECT_THAT(OwnAddresses("node0", Addresses({"127.0.1.1"}), 2), IsEmpty());

@@ -48,7 +48,7 @@ TEST_F(StaticOthersTest, ATorchrunNodeOfAnotherJobIsNamedByNode0) {
   options.run_id = "x";
   options.rules.join_timeout = std::chrono::seconds(1);
   Node& host = Start(options);
-  StoreConnection torchrun(io_, {"127.0.0.1", port_}, Soon());
+  StoreConnection torchrun(io_, {"127.0.0.1", port_}, nullptr, Soon());
   Request info;
   info.op = Op::kSet;
   info.key = "/y/torchelastic/role_info/1";

@@ -163,7 +163,7 @@ TEST_F(StaticRestartTest, AStrangerThatWaitsAsANodeDoesAndGoesIsNoLostNode) {
         [](const ParkedWait& wait) { return wait.keys.front() == "/none/ddprun/present/1"; });
   };
   RunUntil([&] { return waits_for_presence() == 1; });
-  auto stranger = std::make_unique<StoreWatch>(io_, HostPort{"127.0.0.1", port_}, Soon(),
+  auto stranger = std::make_unique<StoreWatch>(io_, HostPort{"127.0.0.1", port_}, nullptr, Soon(),
                                                "/none/ddprun/present/1", [](const auto&) {});
   RunUntil([&] { return waits_for_presence() == 2; });
   stranger.reset();
@@ -177,7 +177,7 @@ TEST_F(StaticRestartTest, NextToTorchrunARestartIsTheEndOfTheJob) {
   Start(Options(3, 0));
   Start(Options(3, 1));
   // Sends the requests of torchrun's agent.
-  StoreConnection torchrun(io_, {"127.0.0.1", port_}, Soon());
+  StoreConnection torchrun(io_, {"127.0.0.1", port_}, nullptr, Soon());
   Request info;
   info.op = Op::kSet;
   info.key = "/none/torchelastic/role_info/2";

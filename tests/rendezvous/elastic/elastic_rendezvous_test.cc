@@ -495,7 +495,7 @@ TEST_F(ElasticRendezvousTest, WorksOverIpv6) {
 TEST_F(ElasticRendezvousTest, ATorchrunNodeIsRefusedInOneLine) {
   RendezvousOptions options = Options(2, 2);
   Node& host = Start("a", options);
-  StoreConnection torchrun(io_, {"127.0.0.1", port_}, Soon());
+  StoreConnection torchrun(io_, {"127.0.0.1", port_}, nullptr, Soon());
   Request key;
   key.op = Op::kCompareSet;
   key.key = "/torch.rendezvous.none";

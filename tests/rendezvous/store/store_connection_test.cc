@@ -24,7 +24,7 @@ Request Add(const std::string& key) {
 TEST(StoreConnection, AnswersCallsInTheirOrder) {
   ServedStore served;
   asio::io_context io;
-  StoreConnection connection(io, served.endpoint(), Soon());
+  StoreConnection connection(io, served.endpoint(), nullptr, Soon());
   std::vector<int64_t> sums;
   for (int i = 0; i < 3; ++i) {
     connection.Call(Add("/n"), [&](Result<Reply> reply) { sums.push_back(reply->number); });
@@ -37,7 +37,7 @@ TEST(StoreConnection, AnswersCallsInTheirOrder) {
 TEST(StoreConnection, ASetIsDoneWhenItsHandlerIsCalled) {
   ServedStore served;
   asio::io_context io;
-  StoreConnection connection(io, served.endpoint(), Soon());
+  StoreConnection connection(io, served.endpoint(), nullptr, Soon());
   Request set;
   set.op = Op::kSet;
   set.key = "/k";
@@ -50,7 +50,7 @@ TEST(StoreConnection, ASetIsDoneWhenItsHandlerIsCalled) {
 TEST(StoreConnection, KeepsTryingUntilTheServerIsThere) {
   const HostPort endpoint{"127.0.0.1", UnusedPort()};
   asio::io_context io;
-  StoreConnection connection(io, endpoint, Soon());
+  StoreConnection connection(io, endpoint, nullptr, Soon());
   int64_t sum = 0;
   connection.Call(Add("/n"), [&](Result<Reply> reply) { sum = reply->number; });
   while (connection.last_problem().empty()) io.run_one();
@@ -64,7 +64,7 @@ TEST(StoreConnection, KeepsTryingUntilTheServerIsThere) {
 TEST(StoreConnection, GivesUpAtTheDeadlineAndSaysWhy) {
   const HostPort endpoint{"127.0.0.1", UnusedPort()};
   asio::io_context io;
-  StoreConnection connection(io, endpoint, DeadlineAfter(milliseconds(500)));
+  StoreConnection connection(io, endpoint, nullptr, DeadlineAfter(milliseconds(500)));
   std::vector<Error> errors;
   const auto keep = [&](const Result<Reply>& reply) { errors.push_back(reply.error()); };
   connection.Call(Add("/n"), keep);
@@ -81,7 +81,7 @@ TEST(StoreConnection, GivesUpAtTheDeadlineAndSaysWhy) {
 TEST(StoreConnection, TellsEveryOpenCallThatTheServerWentAway) {
   ServedStore served;
   asio::io_context io;
-  StoreConnection connection(io, served.endpoint(), Soon());
+  StoreConnection connection(io, served.endpoint(), nullptr, Soon());
   Request wait;
   wait.op = Op::kWait;
   wait.keys = {"/never"};
@@ -98,7 +98,7 @@ TEST(StoreConnection, TellsEveryOpenCallThatTheServerWentAway) {
 TEST(StoreConnection, CanBeDestroyedByItsOwnHandler) {
   ServedStore served;
   asio::io_context io;
-  auto connection = std::make_unique<StoreConnection>(io, served.endpoint(), Soon());
+  auto connection = std::make_unique<StoreConnection>(io, served.endpoint(), nullptr, Soon());
   connection->Call(Add("/n"), [&](const Result<Reply>&) { connection.reset(); });
   connection->Call(Add("/n"), [&](const Result<Reply>&) { FAIL() << "dropped with its store"; });
   io.run();
@@ -109,7 +109,7 @@ TEST(StoreWatch, CallsBackWithTheValue) {
   ServedStore served;
   asio::io_context io;
   std::string value;
-  StoreWatch watch(io, served.endpoint(), Soon(), "/k",
+  StoreWatch watch(io, served.endpoint(), nullptr, Soon(), "/k",
                    [&](Result<std::string> got) { value = *got; });
   ASSERT_TRUE((*TcpStore::Connect(served.endpoint(), Soon()))->Set("k", "v", Soon()).ok());
   while (value.empty()) io.run_one();
@@ -120,7 +120,7 @@ TEST(StoreWatch, CallsBackWhenTheStoreGoesAway) {
   ServedStore served;
   asio::io_context io;
   std::optional<Error> error;
-  StoreWatch watch(io, served.endpoint(), Soon(), "/k",
+  StoreWatch watch(io, served.endpoint(), nullptr, Soon(), "/k",
                    [&](const Result<std::string>& got) { error = got.error(); });
   while (served.loop().Do([&] { return served.server().ParkedWaits().empty(); })) {
     io.poll();
@@ -135,7 +135,7 @@ TEST(StoreWatch, DropsItsHandlerWhenItIsDestroyed) {
   ServedStore served;
   asio::io_context io;
   {
-    StoreWatch watch(io, served.endpoint(), Soon(), "/k",
+    StoreWatch watch(io, served.endpoint(), nullptr, Soon(), "/k",
                      [](const Result<std::string>&) { FAIL(); });
     io.poll();
   }
