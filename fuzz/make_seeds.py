@@ -142,12 +142,21 @@ def commits():
     yield b"ddprun checkpoint 3\nstep 1\n"
 
 
+def handshakes():
+    hello = b"DDPRUN\x01" + bytes(32)
+    yield b"\x00\x01\x02\x05\x07"
+    yield b"\x01\x40C" + bytes(64)
+    yield b"\x05\x02R\x02\x01"
+    yield b"\x02\x26" + hello + b"\x20P" + bytes(32)
+    yield b"\x03\x20P" + bytes(32)
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     for name, make in [("wire", wire), ("store_state", histories), ("store_session", sessions),
                        ("peer_text", peer_texts), ("options", options),
                        ("config", configs), ("torch_pickle", torch_pickles),
-                       ("commit", commits)]:
+                       ("commit", commits), ("handshake", handshakes)]:
         folder = root / name
         folder.mkdir(parents=True, exist_ok=True)
         for number, seed in enumerate(make()):

@@ -1,21 +1,25 @@
 #include "rendezvous/secure/token.h"
 
+#include <fcntl.h>
 #include <sodium.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
-#include "base/read_file.h"
+#include "base/unique_fd.h"
 
 namespace ddprun::rendezvous {
 
 namespace {
 
+// A longer text is no token.
+constexpr size_t kMostFileBytes = 256;
 constexpr const char* kHint =
     "Make a token with `ddprun token`, and give all nodes of the job the same one:\n"
     "  (umask 077; ddprun token > ~/job.token); export DDPRUN_TOKEN_FILE=~/job.token";
@@ -36,9 +40,11 @@ bool OthersCanRead(const struct stat& file) {
          (ours && file.st_uid != 0 && (file.st_mode & S_IRWXG) != 0);
 }
 
+// Reads without a stream, whose buffer would keep the token.
 Result<std::string> ReadTokenFile(const std::string& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat file {};
-  if (::stat(path.c_str(), &file) != 0) {
+  if (!fd.valid() || ::fstat(fd.get(), &file) != 0) {
     return BadToken(path,
                     "The file of DDPRUN_TOKEN_FILE cannot be read: " + ErrnoText(errno) + ".");
   }
@@ -47,8 +53,10 @@ Result<std::string> ReadTokenFile(const std::string& path) {
                     "Other users can read or replace the token: the file must belong to you or to "
                     "root, with mode 0600.");
   }
-  DDPRUN_ASSIGN(std::optional<std::string> text, ReadFile(path));
-  return text ? *std::move(text) : std::string();
+  std::string text(kMostFileBytes, '\0');
+  const ssize_t count = ::read(fd.get(), text.data(), text.size());
+  text.resize(static_cast<size_t>(std::max<ssize_t>(count, 0)));
+  return text;
 }
 
 void OverwriteInProcess(std::string_view name) {

@@ -199,6 +199,7 @@ DDPRUN_ROWS = {
     "stop": [([], "JOB"), (["gone"], "gone")],
     "top": [(["gone"], "gone")],
     "stacks": [([], "JOB"), (["gone"], "gone")],
+    "token": [(["more"], "more")],
     "explain": [(["gone-page"], "gone-page")],
 }
 # The same with nobody's rights, and on a full disk.
