@@ -28,7 +28,7 @@ constexpr std::array<Subcommand, 10> kSubcommands = {{
     {"stop", "JOB", "ask a running run to save and to end", RunStop},
     {"top", "[JOB] [--json]", "the jobs of this machine, and what their ranks do", RunTop},
     {"stacks", "JOB [--rank=N]", "the stacks of a running job's ranks", RunStacks},
-    {"token", "", "a new secret, by which the nodes of a job know each other", RunToken},
+    {"token", "", "a new secret for the nodes of a job", RunToken},
     {"explain", "NAME", "what a message, or a key of a config, means", RunExplain},
     {"on_host", "", "what --hostfile starts on each host", RunOnHost},
 }};

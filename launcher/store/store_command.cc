@@ -78,7 +78,8 @@ Result<int> ServeStore(const StoreServeOptions& options, Environment env) {
   coordination.on_log = [&log](const std::string& line) { log.Info(line); };
   rendezvous::Coordinator coordinator(io, coordination);
   coordinator.ServeOn(*server);
-  server->Protect(gate, coordination.on_log);
+  // It may serve all users of its machine.
+  server->Protect({.gate = gate, .own_user_only = false, .on_refused = coordination.on_log});
   PrintAddress(options, server->port(), log);
   const std::string warning = rendezvous::ExposureWarning(addresses, server->port(), gate.get());
   if (!warning.empty()) coordination.on_log(warning);

@@ -100,7 +100,7 @@ bool CoordinatorLink::TryToHost() {
       io_, CoordinatorOptions{.run_id = options_.run_id, .close_timeout = options_.close_timeout});
   coordinator_->ServeOn(*server_);
   handlers_.on_warning(ExposureWarning(own, server_->port(), options_.gate.get()));
-  server_->Protect(options_.gate, options_.on_progress);
+  server_->Protect({.gate = options_.gate, .on_refused = options_.on_progress});
   server_->OnExhausted([this](const Error& error) {
     if (options_.on_progress) options_.on_progress("warning: " + error.what + " " + error.hint);
   });

@@ -171,7 +171,7 @@ void ElasticRendezvous::ListenAt(const std::string& host,
   }
   round_server_ = *std::move(server);
   WarnOnce(ExposureWarning(own, round_server_->port(), options_.gate.get()));
-  round_server_->Protect(options_.gate, options_.on_progress);
+  round_server_->Protect({.gate = options_.gate, .on_refused = options_.on_progress});
   link_->Send({{"type", "opened"}, {"attempt", attempt_}, {"port", round_server_->port()}});
 }
 

@@ -59,7 +59,7 @@ void OwnStore::Listen() {
                  : node_.EndJoin(std::move(server).error());
   }
   opened = *std::move(server);
-  opened->Protect(node_.options.gate, node_.options.on_progress);
+  opened->Protect({.gate = node_.options.gate, .on_refused = node_.options.on_progress});
   if (!node_.alone() && node_.round == 0) Publish(opened->port());
   if (const auto then = std::exchange(then_, nullptr)) then();
 }

@@ -11,7 +11,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "rendezvous/net/address.h"
-#include "rendezvous/net/socket.h"
+#include "rendezvous/net/socket_owner.h"
 
 namespace ddprun::rendezvous {
 
@@ -24,6 +24,7 @@ constexpr std::chrono::milliseconds kPatience{5000};
 constexpr char kStoreByte = '\0';  // the first byte of every TCPStore client
 // Programs that expect a store or a coordinator show what they got, up to 60 characters of it.
 constexpr std::string_view kNeedsToken = "this port wants a token: set DDPRUN_TOKEN_FILE\n";
+constexpr std::string_view kOtherUser = "this port is of another user's job\n";
 
 }  // namespace
 
@@ -43,16 +44,15 @@ StoreDoor::StoreDoor(asio::io_context& io, std::function<void(UniqueFd fd)> on_p
 
 StoreDoor::~StoreDoor() = default;
 
-void StoreDoor::Protect(std::shared_ptr<Gate> gate,
-                        std::function<void(const std::string& line)> on_refused) {
-  gate_ = std::move(gate);
-  on_refused_ = std::move(on_refused);
+bool StoreDoor::IsOfOtherUser(const SocketEnd& own, const SocketEnd& peer) const {
+  return admission_.own_user_only && ForeignUser(own, peer).has_value();
 }
 
-bool StoreDoor::Stops(char first_byte, const asio::ip::address& peer) const {
-  if (first_byte == Gate::kFirstByte) return true;
-  if (gate_ == nullptr) return false;
-  return first_byte != kStoreByte || !(gate_->Knows(peer) || IsOwnAddress(peer));
+bool StoreDoor::Stops(char first_byte, const SocketEnd& own, const SocketEnd& peer) const {
+  if (first_byte == Gate::kFirstByte || IsOfOtherUser(own, peer)) return true;
+  const Gate* const gate = admission_.gate.get();
+  if (gate == nullptr) return false;
+  return first_byte != kStoreByte || !(gate->Knows(peer.address) || IsOwnAddress(peer.address));
 }
 
 void StoreDoor::Take(UniqueFd fd, std::string received) {
@@ -67,10 +67,13 @@ void StoreDoor::Take(UniqueFd fd, std::string received) {
     if (!error && late != nullptr) OnLate(late);
   });
   const bool shows = received.front() == Gate::kFirstByte;
-  if (shows && gate_ != nullptr) {
-    visitor->handshake = gate_->Check(
+  if (shows && admission_.gate != nullptr) {
+    visitor->handshake = admission_.gate->Check(
         io_, std::move(fd), std::move(received),
         [this, weak](Result<UniqueFd> checked) { OnChecked(weak.lock(), std::move(checked)); });
+  } else if (!shows && IsOfOtherUser(EndOf(fd.get(), getsockname), visitor->peer)) {
+    Report(*visitor, "is of another user of this machine");
+    Refuse(visitor, std::move(fd), kOtherUser);
   } else {
     Report(*visitor, shows ? "has a token, and this node has none" : "came without a token");
     Refuse(visitor, std::move(fd), shows ? Gate::kNoGateHere : kNeedsToken);
@@ -110,9 +113,9 @@ void StoreDoor::Drain(const Entry& visitor) {
 }
 
 void StoreDoor::Report(const Visitor& visitor, const std::string& why) {
-  if (!on_refused_ || !reported_.insert(why).second) return;
-  on_refused_("refused " + EndpointText(visitor.peer.address, visitor.peer.port) + ": it " + why +
-              " (others like it are not reported)");
+  if (!admission_.on_refused || !reported_.insert(why).second) return;
+  admission_.on_refused("refused " + EndpointText(visitor.peer.address, visitor.peer.port) +
+                        ": it " + why + " (others like it are not reported)");
 }
 
 }  // namespace ddprun::rendezvous

@@ -7,31 +7,38 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <asio/io_context.hpp>
-#include <asio/ip/address.hpp>
 
 #include "base/unique_fd.h"
 #include "rendezvous/net/gate.h"
+#include "rendezvous/net/socket.h"
 
 namespace ddprun::rendezvous {
 
-// Without a gate everyone comes in. With one, a connection comes in that has passed the gate, and a
-// TCPStore client, which knows no gate, if it comes from this machine or from one whose agent has
-// passed. Use it on the loop thread only. Destroying it closes the connections at the door.
+struct StoreAdmission {
+  // With a gate, a connection comes in that has passed it, and a TCPStore client, which knows no
+  // gate, if it comes from this machine or from one whose agent has passed. nullptr: all come in.
+  std::shared_ptr<Gate> gate = nullptr;
+  // Whether other users of this machine must pass the gate; see ForeignUser().
+  bool own_user_only = true;
+  // Gets one line for each kind of refusal. May be empty; must not destroy the server.
+  std::function<void(const std::string& line)> on_refused = {};
+};
+
+// Use it on the loop thread only. Destroying it closes the connections at the door.
 class StoreDoor {
  public:
-  // Neither handler may destroy the door.
+  // Everyone comes in before Protect(). `on_passed` must not destroy the door.
   StoreDoor(asio::io_context& io, std::function<void(UniqueFd fd)> on_passed);
   ~StoreDoor();
 
-  // From now on connections have to pass `gate`. `on_refused` gets one line for each kind of
-  // refusal.
-  void Protect(std::shared_ptr<Gate> gate, std::function<void(const std::string& line)> on_refused);
+  void Protect(StoreAdmission admission) { admission_ = std::move(admission); }
 
-  // Returns whether Take() must get a connection of `peer` that begins with this byte and has not
-  // passed the gate.
-  bool Stops(char first_byte, const asio::ip::address& peer) const;
+  // Returns whether Take() must get a connection that begins with this byte and has not passed the
+  // gate.
+  bool Stops(char first_byte, const SocketEnd& own, const SocketEnd& peer) const;
   // Checks a connection, or refuses it. `received` has the bytes that were read from it.
   void Take(UniqueFd fd, std::string received);
   // Returns the number of connections at the door.
@@ -46,11 +53,11 @@ class StoreDoor {
   void Refuse(const Entry& visitor, UniqueFd fd, std::string_view answer);
   void Drain(const Entry& visitor);
   void Report(const Visitor& visitor, const std::string& why);
+  bool IsOfOtherUser(const SocketEnd& own, const SocketEnd& peer) const;
 
   asio::io_context& io_;
   std::function<void(UniqueFd fd)> on_passed_;
-  std::function<void(const std::string& line)> on_refused_;
-  std::shared_ptr<Gate> gate_;
+  StoreAdmission admission_ = {.own_user_only = false};
   std::set<Entry> visitors_;
   std::set<std::string> reported_;
 };

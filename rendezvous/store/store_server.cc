@@ -11,7 +11,6 @@
 #include "rendezvous/net/acceptor.h"
 #include "rendezvous/net/socket.h"
 #include "rendezvous/store/connection_room.h"
-#include "rendezvous/store/store_door.h"
 #include "rendezvous/store/store_session.h"
 #include "rendezvous/store/wait_clock.h"
 
@@ -75,9 +74,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
     }
   }
 
-  void Protect(std::shared_ptr<Gate> gate, std::function<void(const std::string&)> on_refused) {
-    door_->Protect(std::move(gate), std::move(on_refused));
-  }
+  void Protect(StoreAdmission admission) { door_->Protect(std::move(admission)); }
 
   void OnAllDisconnected(milliseconds timeout, std::function<void()> handler) {
     on_drained_ = std::move(handler);
@@ -196,14 +193,16 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
 
   bool IsForeign(const StoreSession& session, char first_byte) const override {
     return (on_foreign_ && first_byte == foreign_byte_) ||
-           (!session.passed() && door_->Stops(first_byte, session.peer_address()));
+           (!session.passed() && door_->Stops(first_byte, session.own_end(), session.peer_end()));
   }
 
   void OnForeign(ConnectionId from, UniqueFd fd, std::string received) override {
     const bool passed = sessions_.at(from)->passed();
     OnEnded(from);
-    if (!passed && door_->Stops(received.front(), EndOf(fd.get(), getpeername).address))
+    const SocketEnd own = EndOf(fd.get(), getsockname);
+    if (!passed && door_->Stops(received.front(), own, EndOf(fd.get(), getpeername))) {
       return door_->Take(std::move(fd), std::move(received));
+    }
     // Posts the call, because the handler may destroy the server.
     asio::post(io_, [self = shared_from_this(), fd = std::move(fd),
                      received = std::move(received)]() mutable {
@@ -358,9 +357,8 @@ void StoreServer::RefuseKeys(std::string prefix,
   impl_->on_refused_ = std::move(handler);
 }
 
-void StoreServer::Protect(std::shared_ptr<Gate> gate,
-                          std::function<void(const std::string& line)> on_refused) {
-  impl_->Protect(std::move(gate), std::move(on_refused));
+void StoreServer::Protect(StoreAdmission admission) {
+  impl_->Protect(std::move(admission));
 }
 
 void StoreServer::OnAbandonedWait(

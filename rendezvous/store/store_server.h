@@ -14,8 +14,8 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "rendezvous/net/gate.h"
 #include "rendezvous/store/async_store.h"
+#include "rendezvous/store/store_door.h"
 #include "rendezvous/store/store_state.h"
 #include "rendezvous/store/store_status.h"
 #include "rendezvous/store/wire_decoder.h"
@@ -89,10 +89,8 @@ class StoreServer : public AsyncStore {
   // the client ("10.0.0.7:41532").
   void RefuseKeys(std::string prefix, std::function<void(const std::string& peer)> handler);
 
-  // From now on lets in who passes `gate`, and TCPStore clients of this machine and of the machines
-  // from which somebody has passed; with nullptr, everyone who does not ask for a gate.
-  // `on_refused` gets a line for each kind of refusal, and must not destroy the server.
-  void Protect(std::shared_ptr<Gate> gate, std::function<void(const std::string& line)> on_refused);
+  // Decides from now on which connections are served. Without it, all are.
+  void Protect(StoreAdmission admission);
 
   // Calls `handler` when no network connection is left, or after `timeout`.
   void OnAllDisconnected(std::chrono::milliseconds timeout, std::function<void()> handler);

@@ -76,15 +76,19 @@ void StoreSession::Close() {
 }
 
 std::string StoreSession::peer() const {
-  return EndText(EndOfSocket(socket_, getpeername));
+  return EndText(peer_end());
 }
 
 std::string StoreSession::own() const {
-  return EndText(EndOfSocket(socket_, getsockname));
+  return EndText(own_end());
 }
 
-asio::ip::address StoreSession::peer_address() const {
-  return EndOfSocket(socket_, getpeername).address;
+SocketEnd StoreSession::peer_end() const {
+  return EndOfSocket(socket_, getpeername);
+}
+
+SocketEnd StoreSession::own_end() const {
+  return EndOfSocket(socket_, getsockname);
 }
 
 void StoreSession::ArmRead() {

@@ -8,11 +8,11 @@
 #include <string_view>
 
 #include <asio/io_context.hpp>
-#include <asio/ip/address.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "rendezvous/net/socket.h"
 #include "rendezvous/store/store_state.h"
 #include "rendezvous/store/wire_decoder.h"
 
@@ -69,7 +69,8 @@ class StoreSession : public std::enable_shared_from_this<StoreSession> {
   // The two ends of the connection, such as "10.0.0.7:41532"; "unknown" if the peer is gone.
   std::string peer() const;
   std::string own() const;
-  asio::ip::address peer_address() const;
+  SocketEnd peer_end() const;
+  SocketEnd own_end() const;
 
  private:
   bool open() const { return owner_ != nullptr; }

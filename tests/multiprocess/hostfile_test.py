@@ -102,6 +102,24 @@ class HostfileTest(harness.LauncherTest):
         self.assertEqual(found, [[place, words, folder, secret, False] for place in places])
         self.assert_nothing_left()
 
+    def test_a_job_has_a_token_that_no_worker_sees_and_no_stranger_has(self):
+        place = f"--rdzv_endpoint=127.0.0.2:{harness.unused_port()}"
+        flags = "--rdzv_backend=c10d", place
+        job = self.start(*self.hosts("127.0.0.2", "127.0.0.3"), *flags, "--no_python", "sh", "-c",
+                         'env > "$FOLDER/env-$RANK"; : > "$FOLDER/started-$RANK"; '
+                         f"exec sleep 100.{self.sleep_mark}")
+        for rank in (0, 1):
+            self.wait_for_file(f"started-{rank}")
+            with open(self.path(f"env-{rank}")) as file:
+                self.assertNotIn("DDPRUN_TOKEN", file.read())
+        stranger = self.run_ddprun("--nnodes=2", *flags, "--rdzv_conf=is_host=0", "true")
+        self.assertEqual(stranger.returncode, 3, stranger.err)
+        self.assertIn("this port wants a token", stranger.err)
+        job.send_signal(signal.SIGINT)
+        self.finish(job)
+        self.assertIn("it came without a token", job.err)
+        self.assert_nothing_left()
+
     def test_a_host_that_ssh_cannot_reach_ends_the_job_with_its_name(self):
         # 127.0.0.4 refuses connections: sshd does not listen there.
         done = self.run_ddprun(*self.hosts("127.0.0.2", "127.0.0.4", "localhost"),

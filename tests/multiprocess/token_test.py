@@ -2,6 +2,10 @@
 
 import os
 import re
+import shutil
+import socket
+import struct
+import unittest
 
 import harness
 
@@ -147,6 +151,42 @@ class TokenTest(harness.LauncherTest):
         store.terminate()
         self.finish(store)
         self.assertIn("it came without a token", store.err)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can become other users")
+    def test_other_users_of_the_machine_do_not_get_in_without_a_token(self):
+        user, other = 12345, 12346
+        program = shutil.copy(harness.DDPRUN, self.folder)
+        for path in (self.folder, self.tmp):
+            os.chown(path, user, user)
+        show = 'echo "$MASTER_PORT"; exec sleep 1000'
+        job = self.start("sh", "-c", show, executable=program,
+                         preexec_fn=lambda: os.setresuid(user, user, user))
+        port = int(job.stdout.readline())
+
+        def ask(as_user):
+            """What a torch client of that user hears: VALIDATE and PING are sent."""
+            reader, writer = os.pipe()
+            child = os.fork()
+            if child == 0:  # no exec: the user may have no right to read this Python
+                try:
+                    os.setresuid(as_user, as_user, as_user)
+                    with socket.socket() as client:
+                        client.connect(("127.0.0.1", port))
+                        client.sendall(struct.pack("=BIBI", 0, 0x3C85F7CE, 0x0D, 4711))
+                        os.write(writer, client.recv(64))
+                finally:
+                    os._exit(0)
+            os.close(writer)
+            with open(reader, "rb") as file:
+                heard = file.read()
+            os.waitpid(child, 0)
+            return heard
+        answer = struct.pack("=I", 4711)
+        self.assertEqual([ask(user), ask(0)], [answer, answer])
+        self.assertEqual(ask(other), b"this port is of another user's job\n")
+        job.terminate()
+        self.finish(job)
+        self.assertRegex(job.err, r"refused 127.0.0.1:\d+: it is of another user of this machine")
 
     def test_a_token_is_made_by_a_command(self):
         first, second = (self.run_ddprun("token") for _ in range(2))

@@ -31,10 +31,11 @@ class Guarded {
  public:
   explicit Guarded(std::shared_ptr<Gate> gate, StoreServerLimits limits = {}) : served_(limits) {
     served_.loop().Do([&] {
-      served_.server().Protect(std::move(gate), [this](const std::string& line) {
-        const std::scoped_lock lock(mutex_);
-        lines_.push_back(line);
-      });
+      served_.server().Protect(
+          {.gate = std::move(gate), .on_refused = [this](const std::string& line) {
+             const std::scoped_lock lock(mutex_);
+             lines_.push_back(line);
+           }});
     });
   }
 
@@ -169,16 +170,19 @@ TEST(StoreDoor, StopsClientsOfUnknownMachines) {
   asio::io_context io;
   const auto gate = GateOf('7');
   StoreDoor door(io, [](const UniqueFd&) {});
-  const auto stranger = asio::ip::make_address("192.0.2.1");
-  EXPECT_FALSE(door.Stops('\0', stranger));
-  EXPECT_FALSE(door.Stops('d', stranger));
-  EXPECT_TRUE(door.Stops('D', stranger));
-  door.Protect(gate, {});
-  EXPECT_TRUE(door.Stops('\0', stranger));
-  EXPECT_TRUE(door.Stops('d', stranger));
-  EXPECT_TRUE(door.Stops('D', stranger));
-  EXPECT_FALSE(door.Stops('\0', asio::ip::make_address("127.0.0.1")));
-  EXPECT_TRUE(door.Stops('d', asio::ip::make_address("127.0.0.1")));
+  const auto stops = [&](char first_byte, const char* peer) {
+    return door.Stops(first_byte, {asio::ip::make_address("192.0.2.9"), 29500},
+                      {asio::ip::make_address(peer), 40000});
+  };
+  EXPECT_FALSE(stops('\0', "192.0.2.1"));
+  EXPECT_FALSE(stops('d', "192.0.2.1"));
+  EXPECT_TRUE(stops('D', "192.0.2.1"));
+  door.Protect({.gate = gate});
+  EXPECT_TRUE(stops('\0', "192.0.2.1"));
+  EXPECT_TRUE(stops('d', "192.0.2.1"));
+  EXPECT_TRUE(stops('D', "192.0.2.1"));
+  EXPECT_FALSE(stops('\0', "127.0.0.1"));
+  EXPECT_TRUE(stops('d', "127.0.0.1"));
 }
 
 // 500 connections that begin a handshake and never go on: they count, they end, and the store
