@@ -93,8 +93,8 @@ std::string JobScript(const SubmitWords& words,
   std::vector<std::string> options = words.sbatch;
   for (std::string& option : DefaultOptions(words, trainer)) options.push_back(std::move(option));
   for (const std::string& option : options) text += "#SBATCH " + QuoteForSbatch(option) + "\n";
-  text += "\n# The secret by which the nodes know each other.\nexport DDPRUN_TOKEN=\"$(" +
-          QuoteForShell(program) + " token)\"\n";
+  text += "\n# The secret by which the nodes know each other.\nDDPRUN_TOKEN=\"$(" +
+          QuoteForShell(program) + " token)\" || exit\nexport DDPRUN_TOKEN\n";
   // srun has not read the job's --cpus-per-task since SLURM 22.05.
   text += "srun --kill-on-bad-exit=";
   text += words.elastic ? "0 --no-kill" : "1";
