@@ -48,11 +48,15 @@ bool StoreDoor::IsOfOtherUser(const SocketEnd& own, const SocketEnd& peer) const
   return admission_.own_user_only && ForeignUser(own, peer).has_value();
 }
 
+bool StoreDoor::IsStrange(const asio::ip::address& peer) const {
+  const Gate* const gate = admission_.gate.get();
+  return gate != nullptr && !gate->Knows(peer) && !IsOwnAddress(peer);
+}
+
 bool StoreDoor::Stops(char first_byte, const SocketEnd& own, const SocketEnd& peer) const {
   if (first_byte == Gate::kFirstByte || IsOfOtherUser(own, peer)) return true;
-  const Gate* const gate = admission_.gate.get();
-  if (gate == nullptr) return false;
-  return first_byte != kStoreByte || !(gate->Knows(peer.address) || IsOwnAddress(peer.address));
+  if (admission_.gate == nullptr) return false;
+  return first_byte != kStoreByte || IsStrange(peer.address);
 }
 
 void StoreDoor::Take(UniqueFd fd, std::string received) {

@@ -36,6 +36,8 @@ class StoreDoor {
 
   void Protect(StoreAdmission admission) { admission_ = std::move(admission); }
 
+  // Returns whether clients at this address have to pass the gate.
+  bool IsStrange(const asio::ip::address& peer) const;
   // Returns whether Take() must get a connection that begins with this byte and has not passed the
   // gate.
   bool Stops(char first_byte, const SocketEnd& own, const SocketEnd& peer) const;

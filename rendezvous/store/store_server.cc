@@ -4,6 +4,7 @@
 #include <array>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
@@ -166,6 +167,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   void OnEnded(ConnectionId connection) override {
     held_bytes_ -= sessions_.at(connection)->held_bytes();
     sessions_.erase(connection);
+    strangers_.erase(connection);
     wait_clock_.Forget(connection);
     auto missing = on_abandoned_ ? state_.waits().Missing(connection) : std::vector<std::string>();
     state_.Disconnect(connection);
@@ -250,6 +252,11 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
 
   void OnConnection(UniqueFd fd, bool passed) {
     const ConnectionId id = next_id_++;
+    if (!passed && door_->IsStrange(EndOf(fd.get(), getpeername).address)) {
+      // Half of the room is for those who belong to the job.
+      if (strangers_.size() + door_->size() >= max_connections_ / 2) return;
+      strangers_.insert(id);
+    }
     const auto session = std::make_shared<StoreSession>(
         io_, std::move(fd), passed, id, limits_.wire, limits_.max_unsent_bytes, scratch_, *this);
     sessions_.emplace(id, session);
@@ -300,6 +307,7 @@ class StoreServer::Impl final : public std::enable_shared_from_this<StoreServer:
   std::optional<StoreDoor> door_;
   size_t held_bytes_ = 0;  // of all sessions
   std::unordered_map<ConnectionId, std::shared_ptr<StoreSession>> sessions_;
+  std::unordered_set<ConnectionId> strangers_;  // sessions that have not been at the door yet
   std::unordered_map<ConnectionId, Handler> local_;
   WaitClock wait_clock_;
   std::function<void()> on_drained_;

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import resource
 import subprocess
 import sys
 
@@ -66,6 +67,35 @@ for connection in held[150:]:
     connection.sendall(b"DDPRUN\\x01")
 print("holds", flush=True)
 sys.stdin.read()
+"""
+# Wants all of the port's room: opens each of its connections again as soon as it is closed.
+FLOOD = """
+import selectors, socket, sys
+place = (sys.argv[1], int(sys.argv[2]))
+selector = selectors.DefaultSelector()
+def open_one():
+    connection = socket.socket()
+    connection.setblocking(False)
+    connection.connect_ex(place)
+    selector.register(connection, selectors.EVENT_READ)
+for _ in range(400):
+    open_one()
+closed = 0
+while True:
+    for key, _ in selector.select():
+        selector.unregister(key.fileobj)
+        key.fileobj.close()
+        open_one()
+        closed += 1
+        if closed == 400:
+            print("floods", flush=True)
+"""
+FLOODED = ASK_STORE + """
+print("master", *place, flush=True)
+while not os.path.exists(os.environ["FOLDER"] + "/go"):
+    time.sleep(0.01)
+for _ in range(20):
+    assert ask() == struct.pack("=I", 4711)
 """
 REFUSAL = b"this port wants a token: set DDPRUN_TOKEN_FILE\n"
 
@@ -145,6 +175,24 @@ class ThreeHosts(hosts_test_case.HostsTest):
     def test_a_stranger_does_not_get_into_a_c10d_job(self):
         self.run_attacked("c10d")
         self.assert_nothing_left()
+
+    def test_a_flood_of_connections_leaves_room_for_the_job(self):
+        def few_files():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+        nodes = [
+            self.start_on(self.hosts[i], *self.flags("static", i), self.script("w.py", FLOODED),
+                          env=self.with_token, preexec_fn=few_files)
+            for i in range(2)
+        ]
+        place = [self.line_of(node) for node in nodes][0]
+        flood = self.start_on(self.hosts[2], self.script("flood.py", FLOOD), *place,
+                              program=sys.executable)
+        self.addCleanup(flood.wait)
+        self.addCleanup(flood.kill)
+        self.assertEqual(flood.stdout.readline(), "floods\n")
+        with open(os.path.join(self.folder, "go"), "w"):
+            pass
+        self.finish_all(nodes)
 
     def test_a_job_without_a_token_says_what_would_keep_strangers_out(self):
         nodes = [self.start_on(self.hosts[i], *self.flags("static", i), "true") for i in range(2)]
