@@ -87,8 +87,7 @@ Error VersionsDiffer() {
 
 Error NotTheProtocol() {
   return {.what =
-              "it does not answer to ddprun's token: torchrun or another program may have the "
-              "port"};
+              "what listens there does not know ddprun's token, as torchrun or another program"};
 }
 
 Error OfClient(std::string what) {
@@ -106,6 +105,7 @@ class ClientEnd final : public HandshakeEnd {
       : token_(token), hello_(std::string(kName) + kVersion + TextOf(nonce)) {}
 
   std::string Begin() const override { return hello_; }
+  Error Closed() const override { return NotTheProtocol(); }
 
   HandshakeStep Take(std::string_view received) override {
     if (received.empty()) return {};
@@ -141,6 +141,7 @@ class ServerEnd final : public HandshakeEnd {
   ServerEnd(const Token& token, const Nonce& nonce) : token_(token), nonce_(TextOf(nonce)) {}
 
   std::string Begin() const override { return ""; }
+  Error Closed() const override { return OfClient("ended the connection during the handshake"); }
 
   HandshakeStep Take(std::string_view received) override {
     return challenge_.empty() ? TakeHello(received) : TakeProof(received);

@@ -45,6 +45,8 @@ class HandshakeEnd {
   virtual std::string Begin() const = 0;
   // Looks at the bytes that have come and were not used yet.
   virtual HandshakeStep Take(std::string_view received) = 0;
+  // Returns what to say if the other end closes the connection instead of its next message.
+  virtual Error Closed() const = 0;
 };
 
 std::unique_ptr<HandshakeEnd> MakeClientEnd(const Token& token, const Nonce& nonce);

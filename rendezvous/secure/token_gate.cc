@@ -60,7 +60,8 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void Receive() {
     std::array<char, HandshakeEnd::kLongestMessage> buffer;
     const ssize_t count = recv(socket_.native_handle(), buffer.data(), buffer.size(), 0);
-    if (count == 0) return Fail({.what = "ended the connection during the handshake"});
+    // Closed, or closed with a message of ours unread.
+    if (count == 0 || (count < 0 && errno == ECONNRESET)) return Fail(end_->Closed());
     if (count > 0) {
       received_.append(buffer.data(), static_cast<size_t>(count));
     } else if (errno != EAGAIN && errno != EINTR) {

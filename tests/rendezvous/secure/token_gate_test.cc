@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <future>
 #include <mutex>
@@ -212,6 +214,27 @@ TEST(StoreDoor, AServerMayEndInTheMiddleOfAHandshake) {
   guarded.served().Stop();
   char byte;
   EXPECT_FALSE(stream.ReadSome(std::span(&byte, 1), Soon()).has_value());
+}
+
+// As torchrun's node 0: its store closes a connection that does not begin as a client's.
+TEST(TokenGate, AStoreThatKnowsNoTokensIsTriedUntilTheDeadlineAndTheReasonIsSaid) {
+  LoopThread loop;
+  const auto loopback = asio::ip::make_address("127.0.0.1");
+  const Listeners listeners = *ListenOn(std::span(&loopback, 1), 0);
+  std::promise<Result<Reply>> promise;
+  std::unique_ptr<StoreConnection> connection;
+  loop.Do([&] {
+    connection = std::make_unique<StoreConnection>(loop.io(), HostPort{"127.0.0.1", listeners.port},
+                                                   GateOf('7'),
+                                                   DeadlineAfter(std::chrono::milliseconds(500)));
+    connection->Call(Request(), [&](Result<Reply> reply) { promise.set_value(std::move(reply)); });
+  });
+  auto answer = promise.get_future();
+  while (answer.wait_for(std::chrono::milliseconds(1)) != std::future_status::ready) {
+    ::close(::accept(listeners.fds[0].get(), nullptr, nullptr));
+  }
+  EXPECT_THAT(answer.get().error().what, HasSubstr("does not know ddprun's token, as torchrun"));
+  loop.Do([&] { connection.reset(); });
 }
 
 TEST(AsyncConnect, MayEndInTheMiddleOfAHandshake) {
