@@ -10,23 +10,20 @@ Before each kill as much memory as the new process will need is used and given b
 that take free memory from a machine ("free page reporting") give it anew at its first use, which
 was seen to take up to 5 ms for each MiB: that is no time of the program. --cold leaves it out.
 
---cost instead: the median step with run.recovery "peer" and "none". Both jobs are started and by
-turns stopped for some steps: two runs one after the other differ by more than is looked for, and so
-do steps of a minute ago. What counts is therefore the ratio of turns that are neighbours.
+--cost instead: the median step with run.recovery "peer" and "none", in turns (turns.py).
 """
 
-import contextlib
 import json
 import mmap
 import os
 import random
 import signal
-import statistics
 import sys
 import tempfile
 import time
 
 import harness
+import turns
 
 SIZES = [1024, 4096, 4096, 1024]
 BATCH = 8
@@ -47,34 +44,6 @@ def config(folder, recovery, saves):
         "report": {"logging_steps": 1},
         "checkpoint": {"save_steps": WARM_STEPS if saves else 0, "save_at_end": False},
     }
-
-
-def steps_of(path):
-    """When each step was told so far."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().split("\n")[:-1]
-    except OSError:
-        return []
-    return [line["ts"] for line in map(json.loads, lines) if line.get("split") == "train"]
-
-
-def steps_between(told):
-    """Seconds from one step told to the next: a rank's own "step_seconds" leave out what it waits
-    for the others after its update, which is where they meet without recovery."""
-    return [after - before for before, after in zip(told, told[1:])]
-
-
-def wait_for(condition, process, path, seconds=120, every=0.002):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if process.poll() is not None or time.monotonic() > deadline:
-            with open(os.path.join(path, "out"), encoding="utf-8") as out:
-                said = "".join(out.readlines()[-20:])
-            sys.exit(f"{' '.join(map(str, process.args))} "
-                     + ("goes on no more" if process.poll() is None else
-                        f"has ended with code {process.returncode}") + f". Last lines:\n{said}")
-        time.sleep(every)
 
 
 def workers_of(process, program):
@@ -104,8 +73,8 @@ def warm_memory():
 def kill_one(process, program, folder, path, cold):
     """Seconds from the kill to the end of the first step that was told after it, less the median
     step. FOLDER has what the process says."""
-    wait_for(lambda: len(steps_of(path)) >= WARM_STEPS + 3, process, folder)
-    step = harness.median(steps_between(steps_of(path)[1:]))
+    turns.wait_for(lambda: len(turns.steps_of(path)) >= WARM_STEPS + 3, process, folder)
+    step = harness.median(turns.steps_between(turns.steps_of(path)[1:]))
     time.sleep(random.uniform(0, step))
     victim = workers_of(process, program)[2]
     if not cold:
@@ -113,61 +82,15 @@ def kill_one(process, program, folder, path, cold):
     begin = time.time()
     os.kill(victim, signal.SIGKILL)
     # What ends sooner is the step under way, to which the victim had given all that it had.
-    after = lambda: [told for told in steps_of(path) if told > begin + step / 2]
-    wait_for(after, process, folder)
+    after = lambda: [told for told in turns.steps_of(path) if told > begin + step / 2]
+    turns.wait_for(after, process, folder)
     return min(after()) - begin - step
 
 
-@contextlib.contextmanager
-def job(options, recovery, saves=False):
-    """A running job, its folder and its metrics."""
-    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
-        path = os.path.join(folder, "train.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(config(folder, recovery, saves), file)
-        with open(os.path.join(folder, "out"), "w", encoding="utf-8") as out:
-            process = harness.start([*harness.ddprun(options, options.ranks), "--max_restarts=1",
-                                     path], stdout=out, stderr=out)
-            try:
-                yield process, folder, os.path.join(folder, "run/metrics.jsonl")
-            finally:
-                signal_all(process, signal.SIGCONT)
-                harness.stop(process)
-
-
 def ours(options, recovery):
-    with job(options, recovery, saves=recovery == "none") as (process, folder, path):
+    made = lambda folder: config(folder, recovery, saves=recovery == "none")
+    with turns.job(options, made) as (process, folder, path):
         return kill_one(process, b"ddp-trainer", folder, path, options.cold)
-
-
-def signal_all(process, number):
-    for pid in (process.pid, *harness.descendants(process.pid)):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
-
-
-def cost(options):
-    """The median step of each turn with "peer" and "none": turns of a place are neighbours."""
-    names = ("peer", "none")
-    with contextlib.ExitStack() as stack:
-        jobs = {}
-        for name in names:
-            process, folder, path = jobs[name] = stack.enter_context(job(options, name))
-            wait_for(lambda: len(steps_of(path)) >= WARM_STEPS, process, folder)
-            signal_all(process, signal.SIGSTOP)
-        seconds = {name: [] for name in names}
-        for turn in range(TURNS):
-            for name in names if turn % 2 else reversed(names):
-                process, folder, path = jobs[name]
-                before = len(steps_of(path))
-                signal_all(process, signal.SIGCONT)
-                # The first one told was begun before the last stop. Asking often would take time
-                # from the ranks: all lines are read.
-                wait_for(lambda: len(steps_of(path)) > before + TURN_STEPS + 1, process, folder,
-                         every=0.05)
-                signal_all(process, signal.SIGSTOP)
-                seconds[name].append(harness.median(steps_between(steps_of(path)[before:])))
-    return seconds
 
 
 def peer(options):
@@ -186,16 +109,9 @@ def peer(options):
 
 
 def measure_cost(options):
-    found = {"peer": [], "none": []}
-    for _ in range(options.rounds):
-        for name, turns in cost(options).items():
-            found[name] += turns
-    ratios = [peer / none for peer, none in zip(found["peer"], found["none"])]
-    low, middle, high = statistics.quantiles(ratios, n=4)
-    rows = [[name, f"{harness.median(turns) * 1e3:.1f} ms", ""] for name, turns in found.items()]
-    harness.table(["", "median step", f"half of {len(ratios)} pairs of turns"],
-                  [*rows, ["peer / none", f"{middle:.3f}", f"{low:.3f} to {high:.3f}"]])
-    return found
+    sides = {name: lambda folder, name=name: config(folder, name, saves=False)
+             for name in ("peer", "none")}
+    return turns.compare(options, sides, turns=TURNS, steps=TURN_STEPS, warm=WARM_STEPS)
 
 
 def measure_recovery(options):
