@@ -54,7 +54,8 @@ class Rank(PreloadTest):
     def assert_same(self, *argv, preload="noted,json", env=None):
         """Runs the worker with and without --preload: the same in all but the random numbers."""
         shown, seeds = [], []
-        for name, flags in (("fresh", []), ("forked", ["--preload", preload])):
+        # The names stand in no path: the worker's facts have many.
+        for name, flags in (("by-an-exec", []), ("by-a-fork", ["--preload", preload])):
             with open(self.script("input", "one line\n")) as stdin:
                 words = [name if word == "NAME" else word for word in argv]
                 job = self.run_ranks(*flags, *words, env=env, stdin=stdin)
