@@ -64,6 +64,8 @@ def job(options, make_config):
 
 
 def signal_all(process, number):
+    if process.poll() is not None:
+        return
     for pid in (process.pid, *harness.descendants(process.pid)):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
