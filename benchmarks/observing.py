@@ -17,10 +17,10 @@ import threading
 import harness
 import turns
 
+PARTS = ("log", "events", "trace", "top")
 EVERY = 30  # steps from one line of "plain" to the next
 MODELS = {
-    "gpt": ({"type": "gpt", "vocab_size": 256, "hidden_size": 128,
-             "num_hidden_layers": 2},
+    "gpt": ({"type": "gpt", "vocab_size": 256, "hidden_size": 128, "num_hidden_layers": 2},
             {"train_files": [str(harness.ROOT / "base/*.cc")], "max_seq_length": 64}),
     "mlp": ({"type": "mlp", "layer_sizes": [64, 256, 256, 8]},
             {"format": "random", "num_samples": 4096, "input_size": 64, "target_size": 8}),
@@ -54,9 +54,6 @@ def top(options):
     finally:
         ended.set()
         thread.join()
-
-
-PARTS = ("log", "events", "trace", "top")
 
 
 def main():

@@ -18,7 +18,6 @@ import mmap
 import os
 import random
 import signal
-import sys
 import tempfile
 import time
 

@@ -68,18 +68,15 @@ std::optional<SocketOwner> OwnerOfSocket(const SocketEnd& local, const SocketEnd
   return SocketOwner{found.idiag_uid, found.idiag_inode};
 }
 
-std::optional<uid_t> ForeignUser(const SocketEnd& own, const SocketEnd& peer) {
+bool IsOfOtherUser(const SocketEnd& own, const SocketEnd& peer) {
   const uid_t self = ::geteuid();
-  if (self == 0) return std::nullopt;
+  if (self == 0) return false;
   const auto owner = OwnerOfSocket(peer, own);
-  if (owner && owner->user == self) return std::nullopt;
-  if (owner && owner->inode != 0) {
-    return owner->user == 0 ? std::nullopt : std::optional(owner->user);
-  }
+  if (owner && owner->user == self) return false;
+  if (owner && owner->inode != 0) return owner->user != 0;
   // The other end is gone, and with it the name of its user; or it is on another machine; or the
   // kernel knows nothing of this end either.
-  const bool here = IsOwnAddress(peer.address) && OwnerOfSocket(own, peer).has_value();
-  return here ? std::optional(static_cast<uid_t>(-1)) : std::nullopt;
+  return IsOwnAddress(peer.address) && OwnerOfSocket(own, peer).has_value();
 }
 
 }  // namespace ddprun::rendezvous

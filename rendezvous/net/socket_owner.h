@@ -20,10 +20,9 @@ struct SocketOwner {
 // (NETLINK_SOCK_DIAG).
 std::optional<SocketOwner> OwnerOfSocket(const SocketEnd& local, const SocketEnd& remote);
 
-// Returns the user of another process's end of the connection if that user may not speak to this
-// process: neither this process's user nor root, or nobody any longer. nullopt for everyone from
-// another machine, for a process of root, which serves all users of its machine, and if the kernel
-// does not tell.
-std::optional<uid_t> ForeignUser(const SocketEnd& own, const SocketEnd& peer);
+// Returns whether the other end of the connection is in this machine and its user may not speak to
+// this process: it is neither this process's user nor root, or the process is gone. Returns false
+// in a process of root, which serves all users of its machine, and if the kernel does not tell.
+bool IsOfOtherUser(const SocketEnd& own, const SocketEnd& peer);
 
 }  // namespace ddprun::rendezvous

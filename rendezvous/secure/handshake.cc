@@ -14,6 +14,8 @@ using Next = HandshakeStep::Next;
 
 constexpr std::string_view kName = "DDPRUN";
 constexpr char kVersion = 1;
+constexpr std::string_view kServerLabel = "ddprun server";
+constexpr std::string_view kClientLabel = "ddprun client";
 constexpr size_t kMacBytes = crypto_auth_hmacsha256_BYTES;
 constexpr size_t kHelloBytes = kName.size() + 1 + sizeof(Nonce);
 constexpr size_t kChallengeBytes = 1 + sizeof(Nonce) + kMacBytes;
@@ -40,14 +42,6 @@ std::string MacOf(const Token& token, std::string_view label, const std::string&
                            reinterpret_cast<const unsigned char*>(text.data()), text.size(),
                            token.data());
   return mac;
-}
-
-std::string ServerMac(const Token& token, const std::string& hello, const std::string& nonce) {
-  return MacOf(token, "ddprun server", hello + nonce);
-}
-
-std::string ClientMac(const Token& token, const std::string& hello, const std::string& challenge) {
-  return MacOf(token, "ddprun client", hello + challenge);
 }
 
 // Takes the same time for any two texts of one length.
@@ -123,11 +117,13 @@ class ClientEnd final : public HandshakeEnd {
     if (received.size() < kChallengeBytes) return {};
     const std::string challenge(received);
     const std::string nonce = challenge.substr(1, sizeof(Nonce));
-    if (!SameMac(challenge.substr(1 + sizeof(Nonce)), ServerMac(token_, hello_, nonce))) {
+    if (!SameMac(challenge.substr(1 + sizeof(Nonce)),
+                 MacOf(token_, kServerLabel, hello_ + nonce))) {
       return Failed(TokensDiffer(), Refusal(Reason::kOtherToken));
     }
     proven_ = true;
-    return {.used = kChallengeBytes, .answer = "P" + ClientMac(token_, hello_, challenge)};
+    return {.used = kChallengeBytes,
+            .answer = "P" + MacOf(token_, kClientLabel, hello_ + challenge)};
   }
 
  private:
@@ -158,7 +154,7 @@ class ServerEnd final : public HandshakeEnd {
     }
     if (received.size() < kHelloBytes) return {};
     hello_ = received;
-    challenge_ = "C" + nonce_ + ServerMac(token_, hello_, nonce_);
+    challenge_ = "C" + nonce_ + MacOf(token_, kServerLabel, hello_ + nonce_);
     return {.used = kHelloBytes, .answer = challenge_};
   }
 
@@ -169,7 +165,7 @@ class ServerEnd final : public HandshakeEnd {
       return Failed(OfClient("is no ddprun"));
     }
     if (received.size() < kProofBytes) return {};
-    if (!SameMac(received.substr(1), ClientMac(token_, hello_, challenge_))) {
+    if (!SameMac(received.substr(1), MacOf(token_, kClientLabel, hello_ + challenge_))) {
       return Failed(OfClient("has another token"), Refusal(Reason::kOtherToken));
     }
     return {.next = Next::kPassed, .used = kProofBytes, .answer = "A"};

@@ -44,8 +44,8 @@ StoreDoor::StoreDoor(asio::io_context& io, std::function<void(UniqueFd fd)> on_p
 
 StoreDoor::~StoreDoor() = default;
 
-bool StoreDoor::IsOfOtherUser(const SocketEnd& own, const SocketEnd& peer) const {
-  return admission_.own_user_only && ForeignUser(own, peer).has_value();
+bool StoreDoor::ShutsOut(const SocketEnd& own, const SocketEnd& peer) const {
+  return admission_.own_user_only && IsOfOtherUser(own, peer);
 }
 
 bool StoreDoor::IsStrange(const asio::ip::address& peer) const {
@@ -54,7 +54,7 @@ bool StoreDoor::IsStrange(const asio::ip::address& peer) const {
 }
 
 bool StoreDoor::Stops(char first_byte, const SocketEnd& own, const SocketEnd& peer) const {
-  if (first_byte == Gate::kFirstByte || IsOfOtherUser(own, peer)) return true;
+  if (first_byte == Gate::kFirstByte || ShutsOut(own, peer)) return true;
   if (admission_.gate == nullptr) return false;
   return first_byte != kStoreByte || IsStrange(peer.address);
 }
@@ -75,7 +75,7 @@ void StoreDoor::Take(UniqueFd fd, std::string received) {
     visitor->handshake = admission_.gate->Check(
         io_, std::move(fd), std::move(received),
         [this, weak](Result<UniqueFd> checked) { OnChecked(weak.lock(), std::move(checked)); });
-  } else if (!shows && IsOfOtherUser(EndOf(fd.get(), getsockname), visitor->peer)) {
+  } else if (!shows && ShutsOut(EndOf(fd.get(), getsockname), visitor->peer)) {
     Report(*visitor, "is of another user of this machine");
     Refuse(visitor, std::move(fd), kOtherUser);
   } else {

@@ -21,7 +21,7 @@ struct StoreAdmission {
   // With a gate, a connection comes in that has passed it, and a TCPStore client, which knows no
   // gate, if it comes from this machine or from one whose agent has passed. nullptr: all come in.
   std::shared_ptr<Gate> gate = nullptr;
-  // Whether other users of this machine must pass the gate; see ForeignUser().
+  // Whether other users of this machine must pass the gate; see IsOfOtherUser().
   bool own_user_only = true;
   // Gets one line for each kind of refusal. May be empty; must not destroy the server.
   std::function<void(const std::string& line)> on_refused = {};
@@ -55,7 +55,8 @@ class StoreDoor {
   void Refuse(const Entry& visitor, UniqueFd fd, std::string_view answer);
   void Drain(const Entry& visitor);
   void Report(const Visitor& visitor, const std::string& why);
-  bool IsOfOtherUser(const SocketEnd& own, const SocketEnd& peer) const;
+  // Returns whether the peer is a user of this machine who has to pass the gate.
+  bool ShutsOut(const SocketEnd& own, const SocketEnd& peer) const;
 
   asio::io_context& io_;
   std::function<void(UniqueFd fd)> on_passed_;

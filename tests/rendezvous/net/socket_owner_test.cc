@@ -94,7 +94,7 @@ TEST_F(SocketOwnerTest, ThereIsNoneOfAConnectionThatThisMachineDoesNotHave) {
   const SocketEnd own{asio::ip::make_address("127.0.0.1"), 1};
   const SocketEnd peer{asio::ip::make_address("192.0.2.1"), 2};
   EXPECT_FALSE(OwnerOfSocket(peer, own).has_value());
-  EXPECT_FALSE(ForeignUser(own, peer).has_value());
+  EXPECT_FALSE(IsOfOtherUser(own, peer));
 }
 
 // This process must not be root's, so all of it happens in a child.
@@ -116,7 +116,7 @@ TEST_F(SocketOwnerTest, AnotherUserIsForeignAndRootAndTheSameUserAreNot) {
       const UniqueFd fd(::accept(listener.get(), nullptr, nullptr));
       if (each.closes) client.reset();
       const bool foreign =
-          ForeignUser(EndOf(fd.get(), getsockname), EndOf(fd.get(), getpeername)).has_value();
+          IsOfOtherUser(EndOf(fd.get(), getsockname), EndOf(fd.get(), getpeername));
       ::_exit(foreign ? 1 : 0);
     }
     int status = 0;
