@@ -17,15 +17,33 @@ import time
 import harness
 
 
-def steps_of(path, every=1):
-    """When each step so far was told whose number is a multiple of `every`."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().split("\n")[:-1]
-    except OSError:
-        return []
-    return [line["ts"] for line in map(json.loads, lines)
-            if line.get("split") == "train" and line["step"] % every == 0]
+class Told:
+    """When each step was told whose number is a multiple of `every`, read as the file grows: to
+    read it whole at each look takes time from the ranks, and more from the run that writes more."""
+
+    def __init__(self, path, every=1):
+        self.path, self.every = path, every
+        self.times, self.read = [], 0
+
+    def look(self):
+        """All of them so far."""
+        try:
+            with open(self.path, "rb") as file:
+                file.seek(self.read)
+                new = file.read()
+        except OSError:
+            return self.times
+        new = new[:new.rfind(b"\n") + 1]
+        self.read += len(new)
+        for line in map(json.loads, new.splitlines()):
+            if line.get("split") == "train" and line["step"] % self.every == 0:
+                self.times.append(line["ts"])
+        return self.times
+
+
+def steps_of(path):
+    """When each step so far was told."""
+    return Told(path).look()
 
 
 def steps_between(told):
@@ -81,23 +99,23 @@ def take(options, sides, turns, steps, warm, every, beside):
     with contextlib.ExitStack() as stack:
         jobs = {}
         for name, make_config in sides.items():
-            process, folder, path = jobs[name] = stack.enter_context(job(options, make_config))
-            wait_for(lambda: len(steps_of(path, every)) >= warm, process, folder)
+            process, folder, path = stack.enter_context(job(options, make_config))
+            told = Told(path, every)
+            jobs[name] = process, folder, told
+            wait_for(lambda: len(told.look()) >= warm, process, folder)
             signal_all(process, signal.SIGSTOP)
         seconds = {name: [] for name in sides}
         for turn in range(turns):
             for name in sides if turn % 2 else reversed(list(sides)):
-                process, folder, path = jobs[name]
-                before = len(steps_of(path, every))
+                process, folder, told = jobs[name]
+                before = len(told.look())
                 with beside.get(name, nothing_beside)(process):
                     signal_all(process, signal.SIGCONT)
-                    # The first one told was begun before the last stop. Asking often would take
-                    # time from the ranks: all lines are read.
-                    wait_for(lambda: len(steps_of(path, every)) > before + steps + 1, process,
-                             folder, every=0.05)
+                    # The first one told was begun before the last stop.
+                    wait_for(lambda: len(told.look()) > before + steps + 1, process, folder,
+                             every=0.05)
                     signal_all(process, signal.SIGSTOP)
-                seconds[name].append(
-                    harness.median(steps_between(steps_of(path, every)[before:])))
+                seconds[name].append(harness.median(steps_between(told.look()[before:])))
     return seconds
 
 

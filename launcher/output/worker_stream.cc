@@ -60,24 +60,22 @@ void WorkerStream::Read() {
                      });
 }
 
-void WorkerStream::ReadAfterPause() {
-  pause_.expires_after(kPause);
-  pause_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
-    const auto self = weak.lock();
-    if (self != nullptr && !error) self->Read();
-  });
-}
-
 void WorkerStream::OnReadable() {
+  // Only now, because lines that come slowly would make a timer wake this process for nothing.
+  if (steady_clock::now() < next_read_) return ReadAfterPause();
   const size_t taken = Take(kTurnBytes);
   if (!source_.is_open()) return;
   if (lines_.has_partial()) ShowPartialLater();
-  if (ResumeWhenRoom()) return;
-  if (taken < kSmallPiece) {
-    ReadAfterPause();
-  } else {
-    Read();
-  }
+  if (taken < kSmallPiece) next_read_ = steady_clock::now() + kPause;
+  if (!ResumeWhenRoom()) Read();
+}
+
+void WorkerStream::ReadAfterPause() {
+  pause_.expires_at(next_read_);
+  pause_.async_wait([weak = weak_from_this()](const asio::error_code& error) {
+    const auto self = weak.lock();
+    if (self != nullptr && !error) self->OnReadable();
+  });
 }
 
 bool WorkerStream::ResumeWhenRoom() {

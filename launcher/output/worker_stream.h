@@ -57,8 +57,8 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
   WorkerStream(asio::io_context& io, UniqueFd read_end, StreamSinks sinks);
 
   void Read();
-  void ReadAfterPause();
   void OnReadable();
+  void ReadAfterPause();
   // Reads about `limit` bytes without waiting, and returns how many. Calls End() at the end.
   size_t Take(size_t limit);
   void Pass(std::string_view bytes);
@@ -80,6 +80,7 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
   bool quiet_pending_ = false;
   bool is_bar_ = false;  // its unfinished line has a '\r'
   std::chrono::steady_clock::time_point last_read_;
+  std::chrono::steady_clock::time_point next_read_;  // after a small piece
 };
 
 }  // namespace ddprun::launcher

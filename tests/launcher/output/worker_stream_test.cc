@@ -44,6 +44,30 @@ TEST_F(WorkerStreamTest, FinishTakesWhatIsThereWithoutWaiting) {
   EXPECT_EQ(Written(shown_), "last words");
 }
 
+// A wake takes time from the workers where they use all cores.
+TEST_F(WorkerStreamTest, ALineAfterAPauseWakesTheLoopOnce) {
+  Pipe worker;
+  const auto stream = Start(worker);
+  for (const char* line : {"one\n", "two\n"}) {
+    const uint64_t seen = stream->bytes_seen();
+    WriteText(worker.write_end.get(), line);
+    while (stream->bytes_seen() == seen) io_.run_one();
+    EXPECT_EQ(io_.run_for(std::chrono::milliseconds(20)), 0U);
+  }
+}
+
+TEST_F(WorkerStreamTest, LinesInQuickSuccessionAreTakenTogether) {
+  Pipe worker;
+  const auto stream = Start(worker);
+  WriteText(worker.write_end.get(), "one\n");
+  while (stream->bytes_seen() == 0) io_.run_one();
+  WriteText(worker.write_end.get(), "two\n");
+  WriteText(worker.write_end.get(), "three\n");
+  worker.write_end.reset();
+  io_.run();
+  EXPECT_EQ(Written(shown_), "one\ntwo\nthree\n");
+}
+
 TEST_F(WorkerStreamTest, NeverMixesTheLinesOfTwoWorkers) {
   Pipe a;
   Pipe b;
