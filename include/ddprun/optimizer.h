@@ -36,6 +36,7 @@ struct ParameterGroup {
   double weight_decay = 0.0;
   std::vector<std::string> names = {};          // one per parameter; needed for the state
   std::vector<StatePlacement> placements = {};  // one per parameter; empty: all are whole
+  double learning_rate_factor = 1.0;            // of the learning rate that Step() gets
 };
 
 // Divides parameters into a group with weight decay and one without; leaves out an empty group. A
@@ -92,6 +93,11 @@ class Optimizer {
     size_t group;
     size_t member;
   };
+  // Steps the members at the learning rate of their group.
+  void StepMembers(size_t group,
+                   std::span<const size_t> members,
+                   const DeviceScalar& learning_rate);
+
   std::unordered_map<const c10::TensorImpl*, Place> places_;
   std::vector<std::vector<size_t>> all_;  // by group: all members
 };

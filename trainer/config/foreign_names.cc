@@ -121,8 +121,9 @@ constexpr WithoutKey kWithoutKey[] = {
      "LoRA is on if training.lora_r is above 0, such as 8. With it go training.lora_alpha, "
      "lora_dropout,\n"
      "lora_target_modules and use_rslora. peft's other options and QLoRA are not there yet."},
-    {"llrd layerwise_lr_decay layer_decay",
-     "Learning rates by layer are not there yet. training.freeze trains a part of the weights."},
+    {"llrd layerwise_lr_decay layer_decay param_groups parameter_groups classifier_lr head_lr "
+     "backbone_lr",
+     "optimizer.learning_rate_factors has the factors of some parameters: {\"classifier\": 10}."},
     {"freeze_backbone freeze_encoder freeze_embeddings freeze_base unfreeze trainable_layers "
      "requires_grad",
      "training.freeze has the words of names whose parameters are not trained: [\"embeddings\", "

@@ -19,6 +19,13 @@ std::vector<Key> OptimizerKeys() {
                    {"learn-rate", "Marian"},
                    {"base_lr peak_lr init_lr", "PyTorch examples"},
                    {"max_lr", "PyTorch"}}},
+      {.DDPRUN_KEY(optimizer, learning_rate_factors),
+       .meaning = "Words of parameters' names, as those of optimizer.no_decay, with factors: "
+                  "{\"classifier\": 10, \"embeddings\": 0.1} multiplies the learning rate of the "
+                  "parameters whose name has the word. Where several words are in one name, their "
+                  "product counts. A word that is in no name is refused.",
+       .derived_default = "none",
+       .aliases = {{"lr_multipliers lr_mult learning_rate_multipliers", "PyTorch examples"}}},
       {.DDPRUN_KEY(optimizer, weight_decay),
        .meaning = "Decoupled for adamw and lion, added to the gradient for others.",
        .range = AtLeast(0),

@@ -59,7 +59,8 @@ struct OptimizerConfig {
   OptimizerType type = OptimizerType::kAdamW;
   bool type_given = false;  // the file or an override sets `type`
   double learning_rate = 3e-4;
-  double weight_decay = 0.1;  // ReadConfig() sets the defaults of other types than adamw
+  JsonText learning_rate_factors;  // see rate_factors.h; {} means none
+  double weight_decay = 0.1;       // ReadConfig() sets the defaults of other types than adamw
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double momentum = 0.0;   // sgd

@@ -3,8 +3,8 @@
 #include "base/failure.h"
 #include "base/text.h"
 #include "trainer/config/read_config.h"
+#include "trainer/job/chosen_parameters.h"
 #include "trainer/job/estimate_memory.h"
-#include "trainer/job/frozen.h"
 #include "trainer/job/open_model.h"
 #include "trainer/job/options_of.h"
 #include "trainer/models/adapter_folder.h"
@@ -52,6 +52,7 @@ void OpenParts(Job& job, const Attempt& attempt) {
   if (fits && job.shape != nullptr && HasLora(*job.shape)) OpenLora(job, attempt);
   if (fits && job.shape != nullptr) {
     attempt([&] { CheckFreeze(*job.shape, job.config.training.freeze); });
+    attempt([&] { CheckRateFactors(*job.shape, job.config.optimizer); });
   }
   if (has_data) attempt([&job] { job.largest_batch = LargestBatch(job); });
 }

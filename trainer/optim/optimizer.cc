@@ -99,7 +99,7 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(gro
 
 void Optimizer::Step(const DeviceScalar& learning_rate) {
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, all_[i], learning_rate);
+  for (size_t i = 0; i < groups_.size(); ++i) StepMembers(i, all_[i], learning_rate);
 }
 
 void Optimizer::Step(const DeviceScalar& learning_rate, std::span<const at::Tensor> parameters) {
@@ -110,7 +110,14 @@ void Optimizer::Step(const DeviceScalar& learning_rate, std::span<const at::Tens
     DDPRUN_CHECK(found != places_.end());
     members[found->second.group].push_back(found->second.member);
   }
-  for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, members[i], learning_rate);
+  for (size_t i = 0; i < groups_.size(); ++i) StepMembers(i, members[i], learning_rate);
+}
+
+void Optimizer::StepMembers(size_t group,
+                            std::span<const size_t> members,
+                            const DeviceScalar& learning_rate) {
+  const double factor = groups_[group].learning_rate_factor;
+  StepGroup(group, members, factor == 1 ? learning_rate : learning_rate * factor);
 }
 
 void Optimizer::NameState(StateVisitor& visitor) {

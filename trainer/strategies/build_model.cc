@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "trainer/compute/device.h"
-#include "trainer/job/frozen.h"
+#include "trainer/job/chosen_parameters.h"
 #include "trainer/models/adapter_folder.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/parallel/whole_state.h"
@@ -22,7 +22,10 @@ std::shared_ptr<Model> BuildModel(const Job& job,
       MakeModel(job.model, {config.training.loss, config.training.label_smoothing},
                 /*initialize=*/owns_weights && !pretrained, device);
   if (config.training.gradient_checkpointing) RecomputeBlocks(*model);
-  if (owns_weights) CheckFreeze(*model, config.training.freeze);  // of code of the user's own, too
+  if (owns_weights) {  // of code of the user's own, too
+    CheckFreeze(*model, config.training.freeze);
+    CheckRateFactors(*model, config.optimizer);
+  }
   Freeze(*model, config.training.freeze);
   if (!owns_weights || !pretrained) return model;
   std::vector<std::string> fresh = LoadWeights(*model, config.model.name_or_path);

@@ -1,11 +1,12 @@
 #include "trainer/strategies/strategy_options.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include <ddprun/comm_hook.h>
+#include "trainer/config/rate_factors.h"
 #include "trainer/job/options_of.h"
+#include "trainer/optim/name_words.h"
 #include "trainer/strategies/zero.h"
 
 namespace ddprun::trainer {
@@ -27,6 +28,15 @@ std::shared_ptr<CommHook> CommHookOf(const StrategyConfig& config) {
       return MakePostLocalSgdHook({.start_step = config.post_local_sgd_start_step});
   }
   return nullptr;
+}
+
+// Returns the product of the factors whose words are in the name.
+double RateFactorOf(const std::string& name, const std::vector<RateFactor>& factors) {
+  double product = 1;
+  for (const RateFactor& one : factors) {
+    if (HasAnyWord(name, {one.word})) product *= one.factor;
+  }
+  return product;
 }
 
 }  // namespace
@@ -54,14 +64,20 @@ DataParallelOptions DataParallelOptionsOf(const Config& job) {
 
 std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config,
                                           std::vector<Shard> shards) {
+  const std::vector<RateFactor> factors = RateFactorsOf(config);
+  const auto kind = [&](const Shard& shard) {
+    return std::pair(shard.values.device(), RateFactorOf(shard.name, factors));
+  };
   std::vector<ParameterGroup> groups;  // each of one device
   while (!shards.empty()) {
-    const c10::Device device = shards[0].values.device();
-    const auto rest = std::ranges::stable_partition(
-        shards, [&](const Shard& one) { return one.values.device() == device; });
+    const auto first = kind(shards[0]);
+    const auto rest =
+        std::ranges::stable_partition(shards, [&](const Shard& one) { return kind(one) == first; });
     const std::vector<Shard> here(shards.begin(), rest.begin());
-    std::ranges::move(GroupShards(here, config.no_decay, config.weight_decay),
-                      std::back_inserter(groups));
+    for (ParameterGroup& group : GroupShards(here, config.no_decay, config.weight_decay)) {
+      group.learning_rate_factor = first.second;
+      groups.push_back(std::move(group));
+    }
     shards.erase(shards.begin(), rest.begin());
   }
   return MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));

@@ -121,6 +121,20 @@ More: ddprun explain keys-that-do-not-fit
   }
 }
 
+TEST(CrossCheck, LearningRateFactorsAreNumbersAboveZero) {
+  const auto complaint = [](const std::string& object) {
+    return FirstLine({kGpt, {"optimizer.learning_rate_factors=" + object}});
+  };
+  EXPECT_EQ(complaint(R"({"wte": 0.1, "h.0": 3})"), "");
+  for (const auto& [object, said] : std::vector<std::pair<std::string, std::string>>{
+           {R"({"wte": 0})", R"("wte" has 0, which is no number above 0)"},
+           {R"({"wte": "ten"})", R"("wte" has "ten", which is no number above 0)"},
+           {R"({"wte": 1, "lm_head": [2]})", R"("lm_head" has [2], which is no number above 0)"},
+           {R"({"": 2})", "a word is empty"}}) {
+    EXPECT_EQ(complaint(object), "In optimizer.learning_rate_factors " + said + ":");
+  }
+}
+
 TEST(CrossCheck, TheLossIsOneThatTheModelHas) {
   EXPECT_EQ(FirstLine({kGpt, {"training.loss=mse"}}), "model.type \"gpt\" has another loss:");
   EXPECT_EQ(Complaint({kGpt, {"training.loss=causal_lm", "training.label_smoothing=0.1"}}), "");

@@ -90,6 +90,7 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "model.num_key_value_heads",
                                      "model.head_dim",
                                      "model.rope_scaling",
+                                     "optimizer.learning_rate_factors",
                                      "strategy.devices",
                                      "strategy.output_device",
                                      "strategy.overlap",

@@ -52,6 +52,11 @@ class BadInput(training.TrainingTest):
             config = training.toy_config(training={"freeze": words})
             self.expect_refusal(self.write_config(config), text, "layers.*.weight")
 
+    def test_learning_rate_factor_of_nothing(self):
+        config = training.toy_config(optimizer={"learning_rate_factors": {"encod": 2}})
+        self.expect_refusal(self.write_config(config), 'the word "encod"', "layers.*.weight",
+                            "learning_rate_factors")
+
     def test_missing_data_file(self):
         config = training.gpt_config(data={"train_files": ["nowhere/*.txt"]})
         self.expect_refusal(self.write_config(config), "nowhere/*.txt")

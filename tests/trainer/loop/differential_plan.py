@@ -195,6 +195,9 @@ def draw_training(draw, precision, model, data):
                 "matmul_engine": "default"}  # not what is the fastest at the moment
     if model["type"] in FREEZABLE and draw.random() < 0.4:
         training["freeze"] = [draw.choice(FREEZABLE[model["type"]])]
+    if model["type"] in FREEZABLE and draw.random() < 0.4:
+        optimizer["learning_rate_factors"] = {draw.choice(FREEZABLE[model["type"]]):
+                                              draw.choice((0.3, 3))}
     if data.get("target_type") == "class" or model["type"] in ("cnn", "bert", "gpt"):
         training["label_smoothing"] = draw.choice((0, 0, 0.1))
     return {"optimizer": optimizer, "scheduler": scheduler, "training": training}

@@ -60,7 +60,17 @@ class Pairs:
         return inputs, torch.tensor([self.labels.index(row["gold_label"]) for row in rows])
 
 
-def wrap(model, strategy, rate, world):
+def grouped(model, rate, factors):
+    """The trained parameters as groups of torch.optim: each name has at most one of the words."""
+    groups = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            factor = next((factors[word] for word in factors if word in name), 1)
+            groups.setdefault(factor, []).append(parameter)
+    return [{"params": found, "lr": rate * factor} for factor, found in groups.items()]
+
+
+def wrap(model, strategy, rate, factors, world):
     if strategy == "zero3":
         mesh = init_device_mesh("cpu", (world,))
         for blocks in model.modules():
@@ -68,11 +78,12 @@ def wrap(model, strategy, rate, world):
                 for block in blocks:
                     fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
-        return model, torch.optim.Adam(model.parameters(), lr=rate)
+        return model, torch.optim.Adam(grouped(model, rate, factors))
     model = DistributedDataParallel(model)
     if strategy == "zero1":
-        return model, ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=rate)
-    return model, torch.optim.Adam(model.parameters(), lr=rate)
+        groups = grouped(model, rate, factors)
+        return model, ZeroRedundancyOptimizer(groups, torch.optim.Adam, lr=rate)
+    return model, torch.optim.Adam(grouped(model, rate, factors))
 
 
 def run_rank(rank, job):
@@ -84,7 +95,7 @@ def run_rank(rank, job):
     model = CLASSES[job["type"]].from_pretrained(job["folder"]).train()
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(not any(word in name for word in job["frozen"]))
-    model, optimizer = wrap(model, job["strategy"], job["learning_rate"], world)
+    model, optimizer = wrap(model, job["strategy"], job["learning_rate"], job["factors"], world)
     sampler = DistributedSampler(range(len(data)), world, rank, shuffle=True, seed=job["seed"])
     losses = []
     epoch = 0

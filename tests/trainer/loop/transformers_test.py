@@ -71,15 +71,15 @@ class Files(training.TrainingTest):
 
 
 class Losses(Files):
-    def job(self, kind, make, strategy, frozen=()):
+    def job(self, kind, make, strategy, frozen=(), factors=None):
         torch.manual_seed(3)
-        name = "-".join((kind, strategy, *frozen))
+        name = "-".join((kind, strategy, *frozen, *(factors or {})))
         folder = self.path(f"{name}-folder")
         make().save_pretrained(folder)
         file = self.write_pairs(folder) if kind == "bert" else self.write_tokens()
         return {"type": kind, "strategy": strategy, "name": name, "folder": folder, "file": file,
                 "length": 32, "labels": LABELS, "world": 2, "steps": STEPS, "batch": 4,
-                "learning_rate": 3e-5, "seed": 11, "frozen": frozen,
+                "learning_rate": 3e-5, "seed": 11, "frozen": frozen, "factors": factors or {},
                 "meeting": self.path(f"{name}-meeting"), "losses": self.path(f"{name}-losses")}
 
     def config(self, job):
@@ -95,7 +95,7 @@ class Losses(Files):
             "training": {"per_device_train_batch_size": job["batch"], "max_grad_norm": 0,
                          "freeze": job["frozen"]},
             "optimizer": {"type": "adam", "learning_rate": job["learning_rate"],
-                          "betas": [0.9, 0.999]},
+                          "learning_rate_factors": job["factors"], "betas": [0.9, 0.999]},
             "scheduler": {"lr_scheduler_type": "constant"},
             "report": {"logging_steps": 1},
         }
@@ -107,7 +107,10 @@ class Losses(Files):
                 self.job("llama", llama, "zero3"),
                 self.job("bert", bert, "ddp", ("embeddings", "layer.0")),
                 self.job("gpt", gpt, "zero1", ("wte", "ln_1")),
-                self.job("llama", llama, "zero3", ("layers.0",))]
+                self.job("llama", llama, "zero3", ("layers.0",)),
+                self.job("bert", bert, "ddp", factors={"classifier": 50, "embeddings": 0.1}),
+                self.job("gpt", gpt, "zero1", ("ln_1",), factors={"wte": 20}),
+                self.job("llama", llama, "zero3", factors={"layers.1": 20, "embed_tokens": 0.2})]
         path = self.script("jobs.json", json.dumps(jobs))
         peer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transformers_peer.py")
         subprocess.run([sys.executable, peer, path], check=True,

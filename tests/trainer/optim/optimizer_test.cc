@@ -1,6 +1,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/linspace.h>
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -112,6 +113,27 @@ TEST(Optimizer, MakesTheSameStepInParts) {
     });
     for (size_t i = 0; i < whole.size(); ++i) {
       EXPECT_TRUE(at::equal(whole[i], parts[i])) << name << ", parameter " << i;
+    }
+  }
+}
+
+TEST(Optimizer, AGroupHasItsOwnLearningRate) {
+  for (const auto& [name, setting] : Settings()) {
+    for (const DeviceScalar& rate : {DeviceScalar(0.25), DeviceScalar(at::tensor(0.25))}) {
+      std::vector<at::Tensor> parameters;
+      for (int i = 0; i < 2; ++i) {
+        parameters.push_back(at::linspace(-1, 1, 37).requires_grad_());
+        parameters.back().mutable_grad() = at::linspace(1, -2, 37);
+      }
+      const auto fast = MakeOptimizer(setting.options,
+                                      {{.parameters = {parameters[0]}, .learning_rate_factor = 4}});
+      const auto plain = MakeOptimizer(setting.options, {{.parameters = {parameters[1]}}});
+      for (int step = 0; step < 3; ++step) {
+        if (step == 1) fast->Step(rate, std::span(parameters).first(1));
+        if (step != 1) fast->Step(rate);
+        plain->Step(1.0);
+      }
+      EXPECT_TRUE(at::equal(parameters[0], parameters[1])) << name;
     }
   }
 }

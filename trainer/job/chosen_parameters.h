@@ -1,9 +1,10 @@
-// Parameters that a run does not train (training.freeze).
+// Parameters that a config chooses by words of their names.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "trainer/config/training_config.h"
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
@@ -14,5 +15,8 @@ void Freeze(Model& model, const std::vector<std::string>& words);
 // Throws Failure if a word is in no parameter's name, or if no parameter is left to train. `shape`
 // is the whole model.
 void CheckFreeze(const Model& shape, const std::vector<std::string>& words);
+
+// Throws Failure if a word of optimizer.learning_rate_factors is in no parameter's name.
+void CheckRateFactors(const Model& shape, const OptimizerConfig& config);
 
 }  // namespace ddprun::trainer

@@ -1,0 +1,76 @@
+#include "trainer/job/chosen_parameters.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/failure.h"
+#include "base/text.h"
+#include "trainer/config/rate_factors.h"
+#include "trainer/models/lora.h"
+#include "trainer/optim/name_words.h"
+
+namespace ddprun::trainer {
+
+namespace {
+
+// Returns "The parameters are layers.*.weight, ...", without their numbers: 12 layers have equal
+// names.
+std::string NamesOf(const Model& shape) {
+  std::set<std::string> names;
+  for (const auto& item : shape.named_parameters()) names.insert(StarDigits(item.key()));
+  return "The parameters are " +
+         FormatList(std::vector<std::string>(names.begin(), names.end()), ", ") + ".";
+}
+
+Error NothingFits(const std::string& what, const Model& shape) {
+  return {.code = Code::kUsage,
+          .title = "NOTHING TO FREEZE OR TO TRAIN",
+          .where = "training.freeze",
+          .what = what,
+          .hint = NamesOf(shape),
+          .page = "nothing-to-freeze"};
+}
+
+bool IsOfNoParameter(const std::string& word, const Model& shape) {
+  return std::ranges::none_of(shape.named_parameters(),
+                              [&](const auto& item) { return HasAnyWord(item.key(), {word}); });
+}
+
+std::string NoParameterHas(const std::string& word) {
+  return "No parameter has the word \"" + word + "\" in its name.";
+}
+
+}  // namespace
+
+void Freeze(Model& model, const std::vector<std::string>& words) {
+  for (auto& item : model.named_parameters()) {
+    if (HasAnyWord(item.key(), words)) item.value().set_requires_grad(false);
+  }
+}
+
+void CheckFreeze(const Model& shape, const std::vector<std::string>& words) {
+  const auto unknown = std::ranges::find_if(
+      words, [&](const std::string& word) { return IsOfNoParameter(word, shape); });
+  if (unknown != words.end()) throw Failure(NothingFits(NoParameterHas(*unknown), shape));
+  const auto parameters = shape.named_parameters();
+  const auto trains = [&](const auto& item) {
+    return item.value().requires_grad() && !HasAnyWord(item.key(), words);
+  };
+  if (std::ranges::any_of(parameters, trains)) return;
+  throw Failure(
+      NothingFits("These words freeze all parameters, so that nothing is trained.", shape));
+}
+
+void CheckRateFactors(const Model& shape, const OptimizerConfig& config) {
+  for (const RateFactor& one : RateFactorsOf(config)) {
+    if (!IsOfNoParameter(one.word, shape)) continue;
+    throw Failure(Error{.code = Code::kUsage,
+                        .title = "NO SUCH PARAMETER",
+                        .where = "optimizer.learning_rate_factors",
+                        .what = NoParameterHas(one.word),
+                        .hint = NamesOf(shape),
+                        .page = "no-such-parameter"});
+  }
+}
+
+}  // namespace ddprun::trainer
