@@ -156,5 +156,20 @@ if [ -n "$torch" ]; then
   dirname "$torch" >"$(echo "$WORK"/venv/lib/python3*/site-packages)/torch.pth"
   quietly "$WORK/venv/bin/pip" install --no-index "$WORK"/pip/dist/*.whl
   "$WORK/venv/bin/ddprun" --nproc_per_node=2 examples/python_script/train.py | sed 's/^/   /'
+
+  say "The backend of torch.distributed, as a wheel"
+  quietly "$WORK/venv/bin/pip" install scikit-build-core
+  quietly "$WORK/venv/bin/pip" wheel --no-build-isolation --no-deps -w "$WORK/dist" ./python
+  quietly "$WORK/venv/bin/pip" install --no-index --no-deps "$WORK"/dist/ddprun_torch-*.whl
+  cat >"$WORK/sum.py" <<'SCRIPT'
+import torch
+import torch.distributed as dist
+dist.init_process_group("ddprun")
+total = torch.ones(3)
+dist.all_reduce(total)
+print("rank", dist.get_rank(), "of backend", dist.get_backend(), "has", total.tolist())
+dist.destroy_process_group()
+SCRIPT
+  "$WORK/venv/bin/ddprun" --nproc_per_node=2 "$WORK/sum.py" | sed 's/^/   /'
 fi
 say "All of them work"

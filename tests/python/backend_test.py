@@ -5,9 +5,12 @@ Usage: backend_test.py FOLDER DDPRUN; the folder holds the package ddprun.torch
 
 import os
 import pathlib
+import re
 import socket
 import subprocess
 import sys
+import tempfile
+import textwrap
 import unittest
 
 WORKER = pathlib.Path(__file__).with_name("backend_worker.py")
@@ -107,6 +110,58 @@ class Backend(unittest.TestCase):
                               "PYTHONPATH": FOLDER}, capture_output=True, text=True, check=False)
         self.assertIn("ImportError: ddprun.torch was built for torch 2.", done.stderr)
         self.assertIn("this Python has torch 2.3.1", done.stderr)
+
+
+class Installed(unittest.TestCase):
+    """As after `pip install`, which leaves the entry point of python/pyproject.toml."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        project = pathlib.Path(__file__).parents[2] / "python/pyproject.toml"
+        entry = re.search(r'\[project\.entry-points\."(.+)"\]\n(.+) = "(.+)"\n',
+                          project.read_text())
+        info = pathlib.Path(folder.name) / "ddprun_torch-0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text("Metadata-Version: 2.1\nName: ddprun-torch\nVersion: 0\n")
+        (info / "entry_points.txt").write_text("[%s]\n%s = %s\n" % entry.groups())
+        self.env = {**ENVIRONMENT, "PYTHONPATH": f"{folder.name}:{FOLDER}",
+                    "PYTHON_EXEC": sys.executable}
+
+    def run_script(self, script, *launcher):
+        with tempfile.NamedTemporaryFile("w", suffix=".py") as file:
+            file.write(textwrap.dedent(script))
+            file.flush()
+            return subprocess.run([*launcher, file.name], env=self.env, capture_output=True,
+                                  text=True, timeout=300, check=False)
+
+    def test_needs_no_import(self):
+        done = self.run_script("""
+            import sys
+            import torch
+            import torch.distributed as dist
+            assert "ddprun.torch" not in sys.modules  # the library is loaded with the first group
+            dist.init_process_group("ddprun")
+            total = torch.ones(3)
+            dist.all_reduce(total)
+            import ddprun.torch
+            dist.barrier(dist.new_group([1, 0]))
+            print(dist.get_backend(), total.tolist())
+            dist.destroy_process_group()
+            """, DDPRUN, "--nproc_per_node=2")
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        self.assertEqual(done.stdout, "ddprun [2.0, 2.0, 2.0]\n" * 2)
+
+    def test_for_another_torch_does_not_break_it(self):
+        done = self.run_script("""
+            import torch
+            import torch.distributed as dist
+            torch.__version__ = "2.3.1"
+            print("torch is there", flush=True)
+            dist.init_process_group("ddprun", store=dist.HashStore(), rank=0, world_size=1)
+            """, sys.executable)
+        self.assertEqual(done.stdout, "torch is there\n")
+        self.assertIn("ImportError: ddprun.torch was built for torch 2.", done.stderr)
 
 
 if __name__ == "__main__":

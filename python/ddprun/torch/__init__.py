@@ -23,7 +23,7 @@ torch.ops.load_library(str(pathlib.Path(__file__).with_name("libddprun_torch.so"
 _made = collections.Counter()
 
 
-def _create(options, _backend_options):
+def create(options, _backend_options):
     ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
     key = (options.group_id, tuple(ranks))
     attempt = _made[key]
@@ -34,4 +34,5 @@ def _create(options, _backend_options):
     return group._get_backend(torch.device("cpu"))
 
 
-dist.Backend.register_backend("ddprun", _create, extended_api=True, devices=["cpu"])
+if not hasattr(dist.Backend, "DDPRUN"):  # the wheel's autoload.py may have been faster
+    dist.Backend.register_backend("ddprun", create, extended_api=True, devices=["cpu"])
