@@ -53,6 +53,15 @@ class Examples(training.TrainingTest):
     def test_text(self):
         self.assertRegex(self.run_example("write_text"), r"7 times 8 is \d+")
 
+    def test_conversations(self):
+        self.run_example("answer_questions")
+        for country, capital in (("Peru", "Lima"), ("Iceland", "Reykjavík")):
+            prompt = (f"<|im_start|>user\nWhat is the capital of {country}?<|im_end|>\n"
+                      "<|im_start|>assistant\n")
+            text = self.trainer("generate", "runs/capitals/model", "--temperature", "0",
+                                "--prompt", prompt)
+            self.assertEqual(text, f"{prompt}{capital}.\n")
+
 
 if __name__ == "__main__":
     harness.main()
