@@ -18,8 +18,8 @@ RANKS = 4
 FOLDER = None  # from the command line, like DDPRUN
 DDPRUN = None
 # How many tensors each rank has; fewer would say that the case computes nothing.
-CASES = {"sharded_optimizer": 16, "uneven_inputs": 12, "averaging": 12, "fully_sharded": 16,
-         "tensor_parallel": 16, "sequence_parallel": 10, "placements": 64, "pipelines": 12,
+CASES = {"sharded_optimizer": 16, "uneven_inputs": 12, "averaging": 16, "fully_sharded": 16,
+         "tensor_parallel": 16, "sequence_parallel": 10, "placements": 82, "pipelines": 12,
          "gradients_of_collectives": 17}
 
 

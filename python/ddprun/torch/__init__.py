@@ -15,7 +15,8 @@ from .built_for import TORCH
 _found = ".".join(torch.__version__.split(".")[:2])
 if _found != TORCH:
     raise ImportError(f"ddprun.torch was built for torch {TORCH}, but this Python has torch "
-                      f"{torch.__version__}: build ddprun with this torch (-DDDPRUN_TORCH=FOLDER)")
+                      f"{torch.__version__}: build it with this torch, by pip wheel "
+                      "--no-build-isolation ./python or by cmake -DDDPRUN_TORCH=FOLDER")
 torch.ops.load_library(str(pathlib.Path(__file__).with_name("libddprun_torch.so")))
 
 # torch uses the names of groups again. So a group's keys in the store also have the number of
