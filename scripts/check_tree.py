@@ -85,14 +85,20 @@ MAY_INCLUDE = {
         "trainer/compute", "trainer/data", "trainer/job", "trainer/models", "trainer/optim",
         "trainer/parallel", "trainer/report", "trainer/state", *TASK
     ],
+    "trainer/evaluation": [
+        "trainer/comm", "trainer/compute", "trainer/data", "trainer/job", "trainer/models",
+        "trainer/parallel", "trainer/report", "trainer/state", "trainer/strategies", *TASK
+    ],
     "trainer/loop": [
-        "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data", "trainer/job",
-        "trainer/models", "trainer/optim", "trainer/parallel", "trainer/report",
+        "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/data",
+        "trainer/evaluation", "trainer/job", "trainer/models", "trainer/optim", "trainer/parallel",
+        "trainer/report",
         "trainer/state", "trainer/strategies", *TASK
     ],
     "trainer/worker": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data",
-        "trainer/job", "trainer/loop", "trainer/models", "trainer/parallel", "trainer/report",
+        "trainer/evaluation", "trainer/job", "trainer/loop", "trainer/models", "trainer/parallel",
+        "trainer/report",
         "trainer/state", "trainer/strategies", "trainer/text", *TASK
     ],
     "python": ["trainer/comm"],
@@ -118,7 +124,8 @@ MAY_INCLUDE_TORCH = [
     "include/ddprun",
     "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data", "trainer/models",
     "trainer/optim", "trainer/parallel", "trainer/plugin", "trainer/state",
-    "trainer/job", "trainer/strategies", "trainer/loop", "trainer/worker",
+    "trainer/job", "trainer/strategies", "trainer/evaluation", "trainer/loop",
+    "trainer/worker",
     "trainer/checkpoint", "apps/ddp_trainer", "python",
     "tests/trainer", "benchmarks", "examples"
 ]

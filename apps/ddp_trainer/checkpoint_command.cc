@@ -16,6 +16,7 @@
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/report/format.h"
 #include "trainer/report/run_folder.h"
+#include "trainer/worker/best_checkpoint.h"
 #include "trainer/worker/export_checkpoint.h"
 
 namespace ddprun::trainer {
@@ -152,6 +153,13 @@ int Export(const CheckpointFlags& flags, const Environment& environment) {
   return 0;
 }
 
+// Returns whether the model of a run is that of its best step.
+bool LoadsBest(const std::string& run) {
+  const nlohmann::json config = ResolvedConfigOf(run);
+  const nlohmann::json::json_pointer key("/checkpoint/load_best_model_at_end");
+  return config.is_object() && config.value(key, false);
+}
+
 }  // namespace
 
 std::string CheckpointsOf(const std::string& path) {
@@ -165,6 +173,10 @@ std::string CheckpointsOf(const std::string& path) {
 Checkpoint OpenNamed(const std::string& path) {
   Find(path);  // throws if there is none
   if (IsCheckpoint(path)) return ValueOrThrow(Checkpoint::Open(path));
+  if (LoadsBest(path)) {
+    const auto best = ValueOrThrow(FindBest(CheckpointsOf(path)));
+    if (best) return ValueOrThrow(Checkpoint::Open(best->path));
+  }
   NewestCheckpoint newest = ValueOrThrow(OpenNewest(CheckpointsOf(path)));
   for (const Error& error : newest.skipped) {
     std::fprintf(stderr, "passed over: %s\n", ErrorLine(error).c_str());

@@ -47,6 +47,7 @@ class TorchReducer : public trainer::Strategy {
   DeviceScalar GradientNorm() override { return single_->GradientNorm(); }
   DeviceScalar ClipGradients(double max_norm) override { return single_->ClipGradients(max_norm); }
   void Step() override { single_->Step(); }
+  void SwapAverages() override { single_->SwapAverages(); }
   void NameState(StateVisitor& visitor) override { single_->NameState(visitor); }
   double exposed_seconds() const override { return -1; }
 

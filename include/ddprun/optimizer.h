@@ -1,5 +1,6 @@
 // SGD, Adam, AdamW and Adagrad with the numbers of torch.optim, and Lion. Clips by the global
-// gradient norm like torch.nn.utils.clip_grad_norm_.
+// gradient norm like torch.nn.utils.clip_grad_norm_, and averages parameters like
+// torch.optim.swa_utils.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,6 +19,10 @@
 #include <ddprun/state.h>
 
 namespace ddprun {
+
+namespace trainer {
+class ParameterAverages;
+}
 
 // The kind of optimizer and its numbers, with the defaults of torch.optim.
 struct OptimizerOptions {
@@ -54,7 +59,7 @@ std::vector<ParameterGroup> GroupByDecay(
 class Optimizer {
  public:
   explicit Optimizer(std::vector<ParameterGroup> groups);
-  virtual ~Optimizer() = default;
+  virtual ~Optimizer();
 
   // Does one step with the present gradients, without recording an autograd graph. If the learning
   // rate is on the parameters' device, reads it there as float32, as fused kernels need.
@@ -63,11 +68,20 @@ class Optimizer {
   // parameters, in any order.
   void Step(const DeviceScalar& learning_rate, std::span<const at::Tensor> parameters);
 
+  // Keeps an exponential moving average of each parameter: after each step, it moves towards the
+  // parameter by 1 - decay of their difference. The parameter after its first step begins it, as in
+  // torch.optim.swa_utils.AveragedModel. Call it before the first step. 0 <= decay < 1.
+  void KeepAverages(double decay);
+  // Exchanges the values of parameters and averages, of all parameters or of some: evaluate between
+  // two calls, and do no step. Does nothing for a parameter without average.
+  void SwapAverages();
+  void SwapAverages(std::span<const at::Tensor> parameters);
+
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
   // Names the state of each parameter with the names of torch.optim's state_dict:
-  // "fc.weight.exp_avg". A checkpoint may be loaded before the first step. REQUIRES: names in the
-  // groups.
+  // "fc.weight.exp_avg"; its average is AverageName(). A checkpoint may be loaded before the first
+  // step. REQUIRES: names in the groups.
   void NameState(StateVisitor& visitor);
 
  protected:
@@ -93,6 +107,7 @@ class Optimizer {
     size_t group;
     size_t member;
   };
+  std::vector<std::vector<size_t>> MembersOf(std::span<const at::Tensor> parameters) const;
   // Steps the members at the learning rate of their group.
   void StepMembers(size_t group,
                    std::span<const size_t> members,
@@ -100,7 +115,13 @@ class Optimizer {
 
   std::unordered_map<const c10::TensorImpl*, Place> places_;
   std::vector<std::vector<size_t>> all_;  // by group: all members
+  std::unique_ptr<trainer::ParameterAverages> averages_;
 };
+
+// Returns the name of a parameter's average in Optimizer::NameState(): "fc.weight.average".
+inline std::string AverageName(const std::string& parameter) {
+  return parameter + ".average";
+}
 
 // Makes the optimizer of options.kind.
 std::unique_ptr<Optimizer> MakeOptimizer(const OptimizerOptions& options,

@@ -119,6 +119,10 @@ void CheckOptimizer(Checker& check) {
 
 void CheckScheduler(Checker& check) {
   const SchedulerConfig& scheduler = check.config.scheduler;
+  if (StepsOf(scheduler.step_size, 1) == 0) {
+    check.Conflict("scheduler.step_size", "The learning rate would fall for ever at once:",
+                   "Write \"1000 steps\" or \"30 epochs\".");
+  }
   for (const auto& [path, steps] : {std::pair("scheduler.warmup_steps", scheduler.warmup_steps),
                                     std::pair("scheduler.decay_steps", scheduler.decay_steps)}) {
     if (steps < 1 || std::trunc(steps) == steps) continue;

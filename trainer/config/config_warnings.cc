@@ -124,6 +124,11 @@ class Warnings {
                    "evaluation.early_stopping_patience"},
                   "there is no validation data. Give data.validation_files or "
                   "data.validation_fraction");
+      if (config_.scheduler.lr_scheduler_type == LrSchedulerType::kReduceLrOnPlateau) {
+        Warn("scheduler.lr_scheduler_type",
+             "is \"reduce_lr_on_plateau\", but there is no validation data: the learning rate "
+             "stays. Give data.validation_files or data.validation_fraction.");
+      }
     } else if (facts_.total_steps > 0 && every > static_cast<double>(facts_.total_steps)) {
       Warn("evaluation.eval_steps", "is " + IntervalText(evaluation.eval_steps) + ", but " +
                                         RunLength() + ": there is one evaluation, at the end.");

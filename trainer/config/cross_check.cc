@@ -89,6 +89,11 @@ void FillDerivedDefaults(const Entries& entries, Config* config) {
   if (!has_value("optimizer.eps") && optimizer.type == OptimizerType::kAdagrad) {
     optimizer.eps = 1e-10;
   }
+  SchedulerConfig& scheduler = config->scheduler;
+  if (!has_value("scheduler.min_lr_ratio") &&
+      scheduler.lr_scheduler_type == LrSchedulerType::kReduceLrOnPlateau) {
+    scheduler.min_lr_ratio = 0;
+  }
   FillModelDefaults(entries, config);
   if (config->training.per_device_eval_batch_size == 0) {
     config->training.per_device_eval_batch_size = config->training.per_device_train_batch_size;

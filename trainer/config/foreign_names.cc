@@ -89,12 +89,10 @@ constexpr WithoutKey kWithoutKey[] = {
     {"num_stable_steps stable_steps",
      "The learning rate is stable from the warmup until scheduler.decay_steps before the end. "
      "Remove the key."},
-    {"step_size gamma milestones lr_decay_rate decay_rate decay_factor t_max warmup_epochs "
+    {"milestones lr_decay_rate decay_factor t_max warmup_epochs "
      "warmup_min_lr warmup_type warmup_start_lr cycle_momentum t_0 t_mult min_lr_schedule "
      "start_factor end_factor lr_lambda",
-     "Step decay and schedules by epochs are not there yet. scheduler.lr_scheduler_type names the "
-     "shapes\n"
-     "that are, all of them over optimizer steps."},
+     "It is not there yet. scheduler.lr_scheduler_type names the shapes that are."},
     {"lr_decay_iters lr_decay_steps total_steps_for_decay",
      "The learning rate falls over the whole run, whose length is run.max_steps or "
      "run.max_epochs.\n"
@@ -115,7 +113,8 @@ constexpr WithoutKey kWithoutKey[] = {
     {"compile torch_compile torch_compile_backend torch_compile_mode dynamo_backend "
      "dynamo_config jit_mode_eval use_ipex",
      "There is no compiler, so there is nothing to switch on. Remove the key."},
-    {"ema ema_decay use_ema swa model_ema", "Averages of the weights are not there yet."},
+    {"swa swa_lrs swa_epoch_start",
+     "Averages of equal weights are not there yet; optimizer.ema_decay keeps exponential ones."},
     {"lora use_lora lora_config use_peft peft peft_config finetuning_type peft_type qlora use_dora "
      "lora_bias modules_to_save lora_modules_to_save init_lora_weights rank_pattern alpha_pattern",
      "LoRA is on if training.lora_r is above 0, such as 8. With it go training.lora_alpha, "
@@ -284,14 +283,13 @@ constexpr ForeignValues kForeignValues[] = {
     {"scheduler.lr_scheduler_type", "inverse_square_root inv_sqrt noam", "inverse_sqrt"},
     {"scheduler.lr_scheduler_type", "wsd trapezoidal", "warmup_stable_decay",
      "With scheduler.decay_steps."},
+    {"scheduler.lr_scheduler_type", "steplr step_lr", "step", "With scheduler.step_size."},
+    {"scheduler.lr_scheduler_type", "reducelronplateau reduce_on_plateau plateau",
+     "reduce_lr_on_plateau", "With scheduler.plateau_patience."},
     {"scheduler.lr_scheduler_type",
-     "cosine_warmup_with_min_lr reduce_lr_on_plateau reducelronplateau plateau step steplr "
-     "multistep multisteplr exponential exponentiallr onecycle onecyclelr cyclic "
-     "cosineannealingwarmrestarts sqrt",
-     "",
-     "Not there yet: \"cosine\", \"linear\", \"constant\", \"cosine_with_restarts\", "
-     "\"polynomial\", "
-     "\"inverse_sqrt\" and \"warmup_stable_decay\" are."},
+     "cosine_warmup_with_min_lr multistep multisteplr exponential exponentiallr onecycle "
+     "onecyclelr cyclic cosineannealingwarmrestarts sqrt",
+     "", "It is not there yet. docs/config.md lists the schedules."},
     {"run.device", "gpu gpus nvidia", "cuda",
      "Each rank takes the GPU with its local rank's number; CUDA_VISIBLE_DEVICES chooses."},
     {"run.device", "mps xpu tpu hpu npu rocm hip", "",

@@ -68,10 +68,11 @@ struct AcceptedTextOf {
 std::vector<Key> MakeKeys() {
   std::vector<Key> keys;
   for (auto* rows :
-       {RunKeys,  StartKeys,      ModelKeys,      TransformerKeys, BertAndLlamaKeys, OtherModelKeys,
-        DataKeys, FileDataKeys,   TextDataKeys,   CsvDataKeys,     OtherDataKeys,    TrainingKeys,
-        LoraKeys, ComputeKeys,    OptimizerKeys,  SchedulerKeys,   StrategyKeys,     PipelineKeys,
-        CommKeys, CheckpointKeys, EvaluationKeys, ReportKeys}) {
+       {RunKeys,           StartKeys,      ModelKeys,         TransformerKeys, BertAndLlamaKeys,
+        OtherModelKeys,    DataKeys,       FileDataKeys,      TextDataKeys,    CsvDataKeys,
+        OtherDataKeys,     TrainingKeys,   LoraKeys,          ComputeKeys,     OptimizerKeys,
+        OptimizerKindKeys, SchedulerKeys,  ScheduleShapeKeys, StrategyKeys,    PipelineKeys,
+        CommKeys,          CheckpointKeys, EvaluationKeys,    ReportKeys}) {
     std::vector<Key> section = rows();
     keys.insert(keys.end(), std::make_move_iterator(section.begin()),
                 std::make_move_iterator(section.end()));

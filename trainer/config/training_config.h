@@ -66,6 +66,7 @@ struct OptimizerConfig {
   double momentum = 0.0;   // sgd
   double dampening = 0.0;  // sgd
   bool nesterov = false;   // sgd
+  double ema_decay = 0;    // of the averages of the weights; 0 means none
   // Words of parameters' names (GroupByDecay in optim/optimizer.h). The default finds biases and
   // norms of all built-in models ("ln" in GPT-2, "bn" and "downsample.1" in ResNet), and usual
   // names of norms in users' models.
@@ -81,6 +82,8 @@ enum class LrSchedulerType {
   kPolynomial,
   kInverseSqrt,
   kWarmupStableDecay,
+  kStep,
+  kReduceLrOnPlateau,
 };
 
 // How the learning rate falls at the end of kWarmupStableDecay.
@@ -94,7 +97,13 @@ struct SchedulerConfig {
   int64_t num_cycles = 1;        // cosine_with_restarts
   double power = 1;              // polynomial
   double decay_steps = 0.1;      // warmup_stable_decay: as warmup_steps
-  DecayType decay_type = DecayType::kCosine;  // warmup_stable_decay
+  DecayType decay_type = DecayType::kCosine;                           // warmup_stable_decay
+  Interval step_size = {.amount = 30, .unit = IntervalUnit::kEpochs};  // step
+  double gamma = 0.1;                                                  // step
+  double plateau_factor = 0.1;      // reduce_lr_on_plateau: and the next four
+  int64_t plateau_patience = 10;    // evaluations
+  double plateau_threshold = 1e-4;  // share of the best value
+  int64_t plateau_cooldown = 0;     // evaluations
 };
 
 struct CheckpointConfig {

@@ -53,7 +53,7 @@ Lengths LookAtTexts(const Dataset& data) {
   return lengths;
 }
 
-double StateCopies(const OptimizerConfig& optimizer) {
+double MomentCopies(const OptimizerConfig& optimizer) {
   switch (optimizer.type) {
     case OptimizerType::kSgd:
       return optimizer.momentum != 0 ? 1 : 0;
@@ -65,6 +65,11 @@ double StateCopies(const OptimizerConfig& optimizer) {
       return 2;
   }
   DDPRUN_CHECK(false);
+}
+
+// Returns how often the optimizer has tensors of the sizes of the parameters.
+double StateCopies(const OptimizerConfig& optimizer) {
+  return MomentCopies(optimizer) + (optimizer.ema_decay > 0 ? 1 : 0);
 }
 
 // Returns the bytes of one sample's inputs and targets.

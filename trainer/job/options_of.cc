@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "trainer/config/metric_order.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/config/slot.h"
 #include "trainer/models/pretrained.h"
@@ -113,7 +114,7 @@ OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config) {
           .nesterov = config.nesterov};
 }
 
-ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_steps) {
+ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, const StepPlan& plan) {
   const LrSchedulerType type = config.lr_scheduler_type;
   const bool to_minimum = type == LrSchedulerType::kCosine ||
                           type == LrSchedulerType::kPolynomial ||
@@ -126,7 +127,24 @@ ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, int64_t total_s
           .power = config.power,
           .decay = config.decay_steps,
           .decay_type = config.decay_type,
-          .total_steps = total_steps};
+          .step_size = StepsOf(config.step_size, plan.steps_per_epoch),
+          .gamma = config.gamma,
+          .total_steps = plan.total_steps};
+}
+
+PlateauOptions PlateauOptionsOf(const Config& config) {
+  const SchedulerConfig& scheduler = config.scheduler;
+  return {.on = scheduler.lr_scheduler_type == LrSchedulerType::kReduceLrOnPlateau,
+          .higher_is_better = HigherIsBetter(DecidingMetric(config)),
+          .factor = scheduler.plateau_factor,
+          .patience = scheduler.plateau_patience,
+          .threshold = scheduler.plateau_threshold,
+          .cooldown = scheduler.plateau_cooldown,
+          .smallest = scheduler.min_lr_ratio};
+}
+
+std::string DecidingMetric(const Config& config) {
+  return config.checkpoint.save_best.empty() ? "loss" : config.checkpoint.save_best;
 }
 
 std::vector<Metric> MetricsOf(const EvaluationConfig& config) {

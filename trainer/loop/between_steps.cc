@@ -8,12 +8,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "trainer/loop/evaluate.h"
+#include "trainer/evaluation/evaluate.h"
 
 namespace ddprun::trainer {
 
 bool BetweenSteps::Begin() {
-  if (evaluating_) return Decide();
+  if (evaluations_.is_running()) return Decide();
   if (!owes_evaluation_ || run_.job.validation == nullptr) return false;
   // If this start gives the evaluation up, too, the checkpoint still owes it.
   const bool done = EvaluateModel();
@@ -24,7 +24,7 @@ bool BetweenSteps::Begin() {
 bool BetweenSteps::AfterStep(const StepResult& result) {
   reports_.Add(result, run_.log);
   votes_.reset();
-  const bool due = reports_.IsReported(run_.step) || IsEvaluationDue() || result.diverged;
+  const bool due = reports_.IsReported(run_.step) || evaluations_.IsDue() || result.diverged;
   if (due || run_.strategy->ranks_met()) {
     votes_ = reports_.Report(run_.observers, OwnVotes(), /*wait=*/due || run_.mesh.device.is_cpu());
   }
@@ -36,7 +36,7 @@ bool BetweenSteps::Decide() {
   const bool asked = votes_ && votes_->stop;
   if (asked) recovery_.StopReplacing();
   bool left_out = false;
-  if (IsEvaluationDue()) {
+  if (evaluations_.IsDue()) {
     // If the run is to stop, saves without the evaluation, unless it may find the best state.
     left_out = asked && run_.job.config.checkpoint.save_best.empty();
     if (!left_out && !EvaluateModel()) {
@@ -102,18 +102,12 @@ Votes BetweenSteps::OwnVotes() const {
   return votes;
 }
 
-bool BetweenSteps::IsEvaluationDue() const {
-  if (run_.job.validation == nullptr) return false;
-  return run_.step == run_.plan.total_steps ||
-         IsDue(run_.job.config.evaluation.eval_steps, run_.step, run_.plan);
-}
-
 // Returns false if the evaluation was given up, because the run is to stop.
 bool BetweenSteps::EvaluateModel() {
   recovery_.EnterPhase(WorkerPhase::kEvaluating);
   run_.log.Debug("validation begins", {{"steps_done", std::to_string(run_.step)}});
   if (!recovery_.is_on()) run_.strategy->BeforeEvaluation();
-  evaluating_ = true;
+  evaluations_.Begin();
   const bool best = !run_.job.config.checkpoint.save_best.empty();
   const auto stops = [&](double rest) {
     return best ? watch_.IsTooLate(rest, checkpoints_.save_seconds()) : WantsStop();
@@ -122,48 +116,43 @@ bool BetweenSteps::EvaluateModel() {
     run_.NoteProgress();
     recovery_.CheckRanks();
   };
+  EvalReport report;
   try {
     recovery_.Repeat("in the evaluation after step " + std::to_string(run_.step), [&] {
-      EvalReport report =
-          Evaluate(run_.job, run_.mesh, *run_.strategy, *run_.model, before_batch, stops);
-      report.step = run_.step;
-      report.epoch =
-          static_cast<double>(run_.step) / static_cast<double>(run_.plan.steps_per_epoch);
-      evaluation_ = std::move(report);
+      report = Evaluate(run_.job, run_.mesh, *run_.strategy, *run_.model, before_batch, stops);
     });
   } catch (const EvaluationGivenUp&) {
-    evaluating_ = false;
+    evaluations_.End();
     recovery_.StopReplacing();
     recovery_.EnterPhase(WorkerPhase::kTraining);
     return false;
   } catch (const EvaluationFailed& failed) {
+    evaluations_.ShowAverages(false);
     // Saves the steps before the failed evaluation.
     if (!checkpoints_.has_begun(run_.step)) Save(/*evaluation_due=*/true);
     FinishSave();
     if (failed.own != nullptr) std::rethrow_exception(failed.own);
     while (true) run_.WaitForAllRanks();  // the rank that failed says why, and ends all others
   }
-  evaluating_ = false;
+  evaluations_.End();
   recovery_.EnterPhase(WorkerPhase::kTraining);
-  checkpoints_.NoteEvaluation(evaluation_);
-  if (run_.observers != nullptr) run_.observers->Notify(&Observer::OnEval, evaluation_);
+  evaluations_.Note(std::move(report));
+  checkpoints_.NoteEvaluation(evaluations_.last());
   return true;
 }
 
 void BetweenSteps::ReportMissed(const WrittenSteps& written, const Observers& observers) const {
   const StepReport& step = reports_.last();
   if (step.reported && step.step > written.train) observers.Notify(&Observer::OnStep, step);
-  if (evaluation_.step > written.validation) observers.Notify(&Observer::OnEval, evaluation_);
+  const EvalReport& evaluation = evaluations_.last();
+  if (evaluation.step > written.validation) observers.Notify(&Observer::OnEval, evaluation);
 }
 
 void BetweenSteps::NameUnsaved(StateVisitor& visitor) {
   checkpoints_.NameUnsaved(visitor);
   reports_.NameUnsaved(visitor);
-  VisitReport(visitor, evaluation_);
+  evaluations_.NameUnsaved(visitor);
   visitor.Section("between_steps.");
-  auto evaluating = static_cast<int64_t>(evaluating_);
-  visitor.Number("evaluating", evaluating);
-  evaluating_ = evaluating != 0;
   static_assert(std::is_trivially_copyable_v<decltype(votes_)>);
   visitor.Tensor("votes", at::from_blob(&votes_, {sizeof votes_}, at::kByte));
 }

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "trainer/loop/checkpointing.h"
+#include "trainer/loop/evaluations.h"
 #include "trainer/loop/recovery.h"
 #include "trainer/loop/run_state.h"
 #include "trainer/loop/step_reports.h"
@@ -20,12 +21,14 @@ class BetweenSteps {
                StepReports& reports,
                Checkpointing& checkpoints,
                StepWatch& watch,
-               Recovery& recovery)
+               Recovery& recovery,
+               Evaluations& evaluations)
       : run_(run),
         reports_(reports),
         checkpoints_(checkpoints),
         watch_(watch),
-        recovery_(recovery) {}
+        recovery_(recovery),
+        evaluations_(evaluations) {}
 
   // See Trainer. No collectives.
   void StopWhen(std::function<bool()> asked) { stop_asked_ = std::move(asked); }
@@ -55,18 +58,16 @@ class BetweenSteps {
   void WaitForSave();
   Votes OwnVotes() const;
   bool WantsStop() const { return stop_asked_ && stop_asked_(); }
-  bool IsEvaluationDue() const;
 
   RunState& run_;
   StepReports& reports_;
   Checkpointing& checkpoints_;
   StepWatch& watch_;
   Recovery& recovery_;
+  Evaluations& evaluations_;
   std::function<bool()> stop_asked_;
   std::optional<Votes> votes_;    // of all ranks; nullopt: ranks did not meet in the last step
   bool owes_evaluation_ = false;  // of the step from which the run resumed
-  bool evaluating_ = false;
-  EvalReport evaluation_;  // the last evaluation
 };
 
 }  // namespace ddprun::trainer

@@ -14,6 +14,8 @@
 #include "base/step_phase.h"
 #include "base/text.h"
 #include "trainer/config/metric_order.h"
+#include "trainer/evaluation/evaluate.h"
+#include "trainer/job/options_of.h"
 #include "trainer/job/run_text.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/parallel/peer_state.h"
@@ -40,15 +42,10 @@ std::vector<at::Tensor> ChangedInBackward(const StateDict& state,
   return changed;
 }
 
-// Returns the metric that decides which state is the best, and when the run ends early.
-const std::string& DecidingMetric(const Config& config) {
-  static const std::string kLoss = "loss";
-  return config.checkpoint.save_best.empty() ? kLoss : config.checkpoint.save_best;
-}
-
 void KeepModelOnly(StateDict& state) {
-  std::erase_if(state.tensors,
-                [](const StateTensor& tensor) { return !tensor.name.starts_with("model."); });
+  std::erase_if(state.tensors, [](const StateTensor& tensor) {
+    return !tensor.name.starts_with("model.") && !tensor.name.ends_with(AverageName(""));
+  });
   state.numbers.clear();
 }
 
@@ -91,12 +88,8 @@ Votes Checkpointing::OwnVotes(bool stop) const {
 }
 
 void Checkpointing::NoteEvaluation(const EvalReport& report) {
-  const std::string& name = DecidingMetric(job_.config);
-  std::optional<double> value;
-  if (name == "loss") value = report.loss;
-  for (const auto& [metric, number] : report.metrics) {
-    if (metric == name) value = number;
-  }
+  const std::string name = DecidingMetric(job_.config);
+  const std::optional<double> value = ValueOf(report, name);
   if (!value) return;
   early_.Note(*value);
   if (early_.is_due()) plan_.total_steps = report.step;

@@ -12,6 +12,7 @@
 #include "trainer/config/parallel_dims.h"
 #include "trainer/job/job.h"
 #include "trainer/job/step_plan.h"
+#include "trainer/optim/plateau.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/report/observer.h"
 #include "trainer/strategies/strategy.h"
@@ -43,6 +44,7 @@ struct RunState {
   std::shared_ptr<Model> model = {};        // from Trainer::Build() on
   std::unique_ptr<Strategy> strategy = {};  // from Trainer::Build() on
   const Observers* observers = nullptr;     // on rank 0, from Trainer::Fit() on
+  Plateau plateau;                          // a factor of the learning rate
   int64_t step = 0;                         // optimizer steps done
   bool starting = true;                     // until a step is done, and again after a rank was lost
 };

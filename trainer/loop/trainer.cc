@@ -45,14 +45,16 @@ Trainer::Trainer(const Job& job,
            .ranks = LogicalRanksOf(job.config, mesh.data.rank, mesh.data.size),
            .recorder = std::move(recorder),
            .log = log,
-           .state = [this](StateVisitor& visitor) { NameState(visitor); }},
+           .state = [this](StateVisitor& visitor) { NameState(visitor); },
+           .plateau = Plateau(PlateauOptionsOf(job.config))},
       checkpoints_(job, run_.plan),
       reports_(job, plan, SummedRanks(job.config, run_.ranks), mesh),
       recovery_(
           run_, checkpoints_, [this](StateVisitor& visitor) { between_.NameUnsaved(visitor); }),
-      between_(run_, reports_, checkpoints_, watch_, recovery_),
+      evaluations_(run_),
+      between_(run_, reports_, checkpoints_, watch_, recovery_, evaluations_),
       sampler_(TrainSamplerOptions(job, LogicalRankAt(run_.ranks, 0))),
-      schedule_(ScheduleOptionsOf(job.config.scheduler, plan.total_steps)),
+      schedule_(ScheduleOptionsOf(job.config.scheduler, plan)),
       mover_(mesh.device),
       window_(mesh.device),
       position_(sampler_.state(0)) {}
@@ -93,6 +95,7 @@ void Trainer::Fit(const Observers* observers) {
   recovery_.EnterPhase(WorkerPhase::kFinishing);
   between_.FinishSave();
   run_.log.Debug("training has ended");
+  if (!stopped_) evaluations_.ShowAverages(true);
   const int parts = run_.mesh.tensor.size * run_.mesh.pipeline.size;
   if (stopped_ || (parts == 1 && run_.strategy->holds_whole_model())) return;
   const std::shared_ptr<Model> whole = GatherModel(run_.job, *run_.strategy, run_.mesh);
@@ -170,6 +173,7 @@ void Trainer::NameState(StateVisitor& visitor) {
   checkpoints_.NameState(visitor);
   reports_.NameState(visitor);
   if (scaler_) scaler_->NameState(visitor);
+  run_.plateau.NameState(visitor);
   visitor.Section("run.");
   visitor.Number("step", run_.step);
   VisitPosition(visitor, position_);
@@ -180,8 +184,8 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   StepResult result{.sums = std::vector<StepSums>(own)};
   // The schedule counts updates, like Hugging Face's Trainer: a skipped step has none.
   const int64_t updates = run_.step - (scaler_ ? scaler_->skipped() : 0);
-  result.report.learning_rate =
-      run_.job.config.optimizer.learning_rate * LearningRateFactor(schedule_, updates);
+  result.report.learning_rate = run_.job.config.optimizer.learning_rate *
+                                LearningRateFactor(schedule_, updates) * run_.plateau.factor();
   const double total = TotalPredictions(micro_batches);
   bool in_part = false;  // a part has its own random numbers
   const Step step{run_.step + 1, *run_.strategy, run_.observers};

@@ -14,6 +14,7 @@
 #include "trainer/job/job.h"
 #include "trainer/loop/between_steps.h"
 #include "trainer/loop/checkpointing.h"
+#include "trainer/loop/evaluations.h"
 #include "trainer/loop/recovery.h"
 #include "trainer/loop/run_state.h"
 #include "trainer/loop/state_hasher.h"
@@ -109,6 +110,7 @@ class Trainer {
   StepReports reports_;
   StepWatch watch_;
   Recovery recovery_;
+  Evaluations evaluations_;
   BetweenSteps between_;
   DistributedSampler sampler_;
   const ScheduleOptions schedule_;

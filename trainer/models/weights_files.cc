@@ -11,6 +11,7 @@
 
 #include "base/failure.h"
 #include "base/read_file.h"
+#include "trainer/checkpoint/model_weights.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/state/safetensors.h"
 #include "trainer/state/torch_file.h"
@@ -115,14 +116,15 @@ bool IsCheckpoint(const std::string& path) {
 }
 
 std::map<std::string, WeightsFiles::Entry> OpenCheckpoint(const std::string& path, Verify verify) {
-  constexpr std::string_view kModel = "model.";
   const auto file =
       std::make_shared<const Checkpoint>(ValueOrThrow(Checkpoint::Open(path, verify)));
   std::map<std::string, WeightsFiles::Entry> entries;
   const auto add = [&](const std::string& name, const CheckpointTensor& tensor) {
-    if (!name.starts_with(kModel)) return;
-    const auto read = [file, name](at::Tensor& target) { target.copy_(file->Read(name)); };
-    entries[name.substr(kModel.size())] = {tensor.dtype, tensor.shape, read};
+    if (!name.starts_with(kModelPrefix)) return;
+    const auto read = [file, stored = WeightsIn(*file, name)](at::Tensor& target) {
+      target.copy_(file->Read(stored));
+    };
+    entries[name.substr(kModelPrefix.size())] = {tensor.dtype, tensor.shape, read};
   };
   for (const auto& [name, tensor] : file->tensors()) add(name, tensor);
   for (const auto& [name, owner] : file->aliases()) add(name, file->tensors().at(owner));

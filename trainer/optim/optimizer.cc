@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "trainer/optim/adaptive.h"
 #include "trainer/optim/name_words.h"
+#include "trainer/optim/parameter_averages.h"
 #include "trainer/optim/with_rate.h"
 
 namespace ddprun {
@@ -97,6 +98,8 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(gro
   }
 }
 
+Optimizer::~Optimizer() = default;
+
 void Optimizer::Step(const DeviceScalar& learning_rate) {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < groups_.size(); ++i) StepMembers(i, all_[i], learning_rate);
@@ -104,13 +107,19 @@ void Optimizer::Step(const DeviceScalar& learning_rate) {
 
 void Optimizer::Step(const DeviceScalar& learning_rate, std::span<const at::Tensor> parameters) {
   const at::NoGradGuard no_grad;
+  const std::vector<std::vector<size_t>> members = MembersOf(parameters);
+  for (size_t i = 0; i < groups_.size(); ++i) StepMembers(i, members[i], learning_rate);
+}
+
+std::vector<std::vector<size_t>> Optimizer::MembersOf(
+    std::span<const at::Tensor> parameters) const {
   std::vector<std::vector<size_t>> members(groups_.size());
   for (const at::Tensor& parameter : parameters) {
     const auto found = places_.find(parameter.unsafeGetTensorImpl());
     DDPRUN_CHECK(found != places_.end());
     members[found->second.group].push_back(found->second.member);
   }
-  for (size_t i = 0; i < groups_.size(); ++i) StepMembers(i, members[i], learning_rate);
+  return members;
 }
 
 void Optimizer::StepMembers(size_t group,
@@ -118,6 +127,22 @@ void Optimizer::StepMembers(size_t group,
                             const DeviceScalar& learning_rate) {
   const double factor = groups_[group].learning_rate_factor;
   StepGroup(group, members, factor == 1 ? learning_rate : learning_rate * factor);
+  if (averages_) averages_->Update(group, members);
+}
+
+void Optimizer::KeepAverages(double decay) {
+  averages_ = std::make_unique<ParameterAverages>(decay, groups_);
+}
+
+void Optimizer::SwapAverages() {
+  if (!averages_) return;
+  for (size_t i = 0; i < groups_.size(); ++i) averages_->Swap(i, all_[i]);
+}
+
+void Optimizer::SwapAverages(std::span<const at::Tensor> parameters) {
+  if (!averages_) return;
+  const std::vector<std::vector<size_t>> members = MembersOf(parameters);
+  for (size_t i = 0; i < groups_.size(); ++i) averages_->Swap(i, members[i]);
 }
 
 void Optimizer::NameState(StateVisitor& visitor) {
@@ -125,7 +150,10 @@ void Optimizer::NameState(StateVisitor& visitor) {
   for (size_t group = 0; group < groups_.size(); ++group) {
     const std::vector<std::string>& names = groups_[group].names;
     DDPRUN_CHECK(names.size() == groups_[group].parameters.size());
-    for (size_t i = 0; i < names.size(); ++i) NameStateOf(group, i, names[i] + ".", visitor);
+    for (size_t i = 0; i < names.size(); ++i) {
+      NameStateOf(group, i, names[i] + ".", visitor);
+      if (averages_) averages_->NameStateOf(group, i, names[i], PlacementOf(group, i), visitor);
+    }
   }
 }
 

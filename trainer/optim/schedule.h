@@ -19,6 +19,8 @@ struct ScheduleOptions {
   double power = 1;              // polynomial
   double decay = 0;              // warmup_stable_decay: the last steps, as `warmup`
   DecayType decay_type = DecayType::kCosine;  // warmup_stable_decay
+  double step_size = 0;                       // step: in optimizer steps
+  double gamma = 0.1;                         // step
   int64_t total_steps = 0;                    // optimizer steps of the run, warmup included
 };
 
@@ -36,6 +38,12 @@ inline int64_t WarmupSteps(const ScheduleOptions& options) {
 inline double ProgressOf(int64_t step, int64_t begin, int64_t end) {
   const auto length = static_cast<double>(std::max<int64_t>(1, end - begin));
   return std::clamp(static_cast<double>(step - begin) / length, 0.0, 1.0);
+}
+
+// Returns how many intervals of `steps` have passed.
+inline double IntervalsIn(double steps, int64_t step) {
+  constexpr double kRounding = 1e-9;  // 3 * 0.1 epochs of 10 steps are 3 steps
+  return std::floor(static_cast<double>(step) / steps + kRounding);
 }
 
 inline double HalfCosine(double progress) {
@@ -79,13 +87,17 @@ inline double ShapeFactor(const ScheduleOptions& options, int64_t step) {
       const int64_t begin = std::max(warmup, total - WholeSteps(options.decay, total));
       return step < begin ? 1.0 : DecayFactor(options.decay_type, ProgressOf(step, begin, total));
     }
+    case LrSchedulerType::kStep:
+      return std::pow(options.gamma, IntervalsIn(options.step_size, step));
+    case LrSchedulerType::kReduceLrOnPlateau:
+      return 1.0;  // Plateau has the factor
   }
   return 1.0;
 }
 
 // Returns learning rate / peak learning rate for optimizer step `step`, counted from 0. Warmup
 // rises to 1 at step WarmupSteps(); at step 0 it is 0, or else 1 / (WarmupSteps() + 1). Then the
-// shape falls to min_lr_ratio at total_steps and stays there; inverse_sqrt falls for ever.
+// shape falls to min_lr_ratio at total_steps and stays there; inverse_sqrt and step fall for ever.
 inline double LearningRateFactor(const ScheduleOptions& options, int64_t step) {
   const int64_t warmup = WarmupSteps(options);
   if (step < warmup) {

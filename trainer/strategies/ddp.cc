@@ -82,6 +82,10 @@ class DistributedDataParallel : public Strategy {
     }
     if (averager_) averager_->AfterStep();
   }
+  void SwapAverages() override {
+    if (!shards_) return optimizer_->SwapAverages();
+    shards_->Step([this](auto pieces) { optimizer_->SwapAverages(pieces); });
+  }
   void Finish() override {
     if (averager_) averager_->Average();
   }

@@ -279,6 +279,7 @@ class DataParallel final : public Strategy {
   DeviceScalar GradientNorm() override { return single_->GradientNorm(); }
   DeviceScalar ClipGradients(double max_norm) override { return single_->ClipGradients(max_norm); }
   void Step() override { single_->Step(); }
+  void SwapAverages() override { single_->SwapAverages(); }
   void BeforeEvaluation() override { all_.ForgetReplicas(); }
   BatchEvaluation EvaluateBatch(Model& /*model*/, const Batch& batch, bool with_outputs) override {
     BatchEvaluation found = Strategy::EvaluateBatch(all_, batch, with_outputs);

@@ -77,6 +77,15 @@ class Pipeline : public Strategy {
   void Step() override {
     for (const PipelineUpdate* update : {&own_update_, &shared_update_}) Update(*update);
   }
+  void SwapAverages() override {
+    for (const PipelineUpdate* update : {&own_update_, &shared_update_}) {
+      if (update->shards) {
+        update->shards->Step([&](auto pieces) { update->optimizer->SwapAverages(pieces); });
+      } else if (update->optimizer) {
+        update->optimizer->SwapAverages();
+      }
+    }
+  }
   void BeforeEvaluation() override {
     if (sync_) sync_->SyncBuffers();
   }

@@ -37,6 +37,7 @@ class Single : public Strategy {
     return norm;
   }
   void Step() override { optimizer_->Step(learning_rate_); }
+  void SwapAverages() override { optimizer_->SwapAverages(); }
   void NameState(StateVisitor& visitor) override {
     NameModel(*model_, {}, {}, mesh_, visitor);
     BeginSection("optimizer.", {}, mesh_, visitor);

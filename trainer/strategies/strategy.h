@@ -56,6 +56,8 @@ class Strategy {
   virtual DeviceScalar ClipGradients(double max_norm) = 0;
   // Updates the parameters that backward has not updated. If it fails, some may be updated.
   virtual void Step() = 0;
+  // Exchanges parameters for their averages, or back, between two steps. A collective.
+  virtual void SwapAverages() = 0;
   // Call it after the last step. Afterwards all ranks have the final model.
   virtual void Finish() {}
   // Returns whether, between two steps, this rank has all of the model that belongs to its tensor

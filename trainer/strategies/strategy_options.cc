@@ -80,7 +80,10 @@ std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config,
     }
     shards.erase(shards.begin(), rest.begin());
   }
-  return MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));
+  std::unique_ptr<Optimizer> optimizer =
+      MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));
+  if (config.ema_decay > 0) optimizer->KeepAverages(config.ema_decay);
+  return optimizer;
 }
 
 std::unique_ptr<Optimizer> OptimizerOf(const OptimizerConfig& config, const Model& model) {

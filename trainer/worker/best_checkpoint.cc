@@ -10,8 +10,6 @@
 
 namespace ddprun::trainer {
 
-namespace {
-
 // A checkpoint has a score if no step before it was better.
 Result<std::optional<StoredCheckpoint>> FindBest(const std::string& folder) {
   DDPRUN_ASSIGN(const std::vector<StoredCheckpoint> all, ListCheckpoints(folder));
@@ -21,8 +19,6 @@ Result<std::optional<StoredCheckpoint>> FindBest(const std::string& folder) {
   }
   return best;
 }
-
-}  // namespace
 
 std::string BestText(const std::string& score, const std::string& folder) {
   const auto best = FindBest(folder);

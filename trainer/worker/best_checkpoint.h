@@ -2,12 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
+#include "base/result.h"
+#include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/models/model.h"
 #include "trainer/report/observer.h"
 
 namespace ddprun::trainer {
+
+// Returns the checkpoint in `folder` with the best score; nullopt if none has a score. Error: the
+// folder cannot be read.
+Result<std::optional<StoredCheckpoint>> FindBest(const std::string& folder);
 
 // Returns a line about the best step. `score` is checkpoint.save_best, `folder` has checkpoints.
 std::string BestText(const std::string& score, const std::string& folder);

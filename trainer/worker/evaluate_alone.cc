@@ -4,7 +4,7 @@
 #include <memory>
 
 #include <ddprun/mesh.h>
-#include "trainer/loop/evaluate.h"
+#include "trainer/evaluation/evaluate.h"
 #include "trainer/strategies/single.h"
 
 namespace ddprun::trainer {

@@ -10,6 +10,7 @@
 
 #include "base/failure.h"
 #include "base/owned_folder.h"
+#include "trainer/checkpoint/model_weights.h"
 #include "trainer/job/job.h"
 #include "trainer/job/open_job.h"
 #include "trainer/job/run_text.h"
@@ -21,8 +22,6 @@
 namespace ddprun::trainer {
 
 namespace {
-
-constexpr std::string_view kModel = "model.";
 
 Failure NotMerged(const std::string& path) {
   return Failure(Error{.code = Code::kUsage,
@@ -40,12 +39,13 @@ Failure NotMerged(const std::string& path) {
 std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
   std::vector<LazyTensor> tensors;
   const auto add = [&](const std::string& name, const CheckpointTensor& tensor) {
-    const bool is_model = name.starts_with(kModel);
+    const bool is_model = name.starts_with(kModelPrefix);
     if (what == Exported::kModel && !is_model) return;
-    tensors.push_back({.name = what == Exported::kAll ? name : name.substr(kModel.size()),
+    const std::string stored = what == Exported::kAll ? name : WeightsIn(checkpoint, name);
+    tensors.push_back({.name = what == Exported::kAll ? name : name.substr(kModelPrefix.size()),
                        .dtype = tensor.dtype,
                        .shape = tensor.shape,
-                       .read = [&checkpoint, name] { return checkpoint.Read(name); }});
+                       .read = [&checkpoint, stored] { return checkpoint.Read(stored); }});
   };
   for (const auto& [name, tensor] : checkpoint.tensors()) {
     if (what == Exported::kModel && IsLora(name)) throw NotMerged(checkpoint.path());
@@ -55,7 +55,7 @@ std::vector<LazyTensor> TensorsOf(const Checkpoint& checkpoint, Exported what) {
     const size_t before = tensors.size();
     add(name, checkpoint.tensors().at(owner));
     if (tensors.size() == before) continue;
-    tensors.back().same_as = what == Exported::kAll ? owner : owner.substr(kModel.size());
+    tensors.back().same_as = what == Exported::kAll ? owner : owner.substr(kModelPrefix.size());
   }
   return tensors;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "trainer/checkpoint/model_weights.h"
 #include "trainer/config/read_config.h"
 #include "trainer/job/open_data.h"
 #include "trainer/job/open_job.h"
@@ -66,7 +67,7 @@ std::shared_ptr<Model> EmptyModel(const Job& job) {
 }
 
 at::Tensor ReadModel(const Checkpoint& checkpoint, const std::string& name, int64_t dimensions) {
-  const at::Tensor stored = checkpoint.Read("model." + name);
+  const at::Tensor stored = checkpoint.Read(WeightsIn(checkpoint, "model." + name));
   return stored.dim() == dimensions + 1 ? stored[0] : stored;
 }
 

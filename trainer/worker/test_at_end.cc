@@ -1,7 +1,7 @@
 #include "trainer/worker/test_at_end.h"
 
 #include "base/failure.h"
-#include "trainer/loop/evaluate.h"
+#include "trainer/evaluation/evaluate.h"
 #include "trainer/report/metrics_file.h"
 #include "trainer/worker/evaluate_alone.h"
 

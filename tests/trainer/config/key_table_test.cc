@@ -102,6 +102,13 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
 constexpr const char* kChat = R"({"model": {"type": "gpt"},
     "data": {"format": "chat", "tokenizer": "b", "train_files": "a"}})";
 
+constexpr const char* kStable = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+    "scheduler": {"lr_scheduler_type": "warmup_stable_decay"}})";
+constexpr const char* kSteps = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+    "scheduler": {"lr_scheduler_type": "step"}})";
+constexpr const char* kPlateau = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+    "scheduler": {"lr_scheduler_type": "reduce_lr_on_plateau"}})";
+
 // Returns a config for each word of a scope: some keys are for one model, data or optimizer only.
 const std::map<std::string_view, const char*>& Configs() {
   const char* const kGpt = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"}})";
@@ -135,8 +142,6 @@ const std::map<std::string_view, const char*>& Configs() {
       "scheduler": {"lr_scheduler_type": "cosine_with_restarts"}})";
   const char* const kPolynomial = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "scheduler": {"lr_scheduler_type": "polynomial"}})";
-  const char* const kStable = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
-      "scheduler": {"lr_scheduler_type": "warmup_stable_decay"}})";
   const char* const kLlama = R"({"model": {"type": "llama"}, "data": {"train_files": "a"}})";
   const char* const kCnn =
       R"({"model": {"type": "cnn"}, "data": {"format": "idx", "train_files": "a"}})";
@@ -160,6 +165,8 @@ const std::map<std::string_view, const char*>& Configs() {
       {"cosine_with_restarts", kRestarts},
       {"polynomial", kPolynomial},
       {"warmup_stable_decay", kStable},
+      {"step", kSteps},
+      {"reduce_lr_on_plateau", kPlateau},
       {"power_sgd", kPowerSgd},
       {"post_local_sgd", kLocalSgd},
       {"random", kMlp},

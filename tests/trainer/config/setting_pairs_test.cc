@@ -52,6 +52,7 @@ const Texts kSettings = {
     "strategy.pipeline_micro_batches=4",
     "strategy.shard_size=2",
     "comm.algorithm=ring",
+    "optimizer.ema_decay=0.9",
     "training.max_grad_norm=1",
     "training.max_grad_value=0.1",
     "training.precision=fp16",

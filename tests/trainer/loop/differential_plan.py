@@ -19,7 +19,7 @@ TOLERANCES_OF_16_BITS = {"loss": 1e-3, "grad_norm": 0.3, "weights": 0.2}
 STEP_SAMPLES = 24
 TRANSFORMERS = ("gpt", "llama", "bert")
 SCHEDULES = ("cosine", "linear", "constant", "cosine_with_restarts", "polynomial", "inverse_sqrt",
-             "warmup_stable_decay")
+             "warmup_stable_decay", "step")
 # By model: words of names of which a part of the model is left to train.
 FREEZABLE = {"gpt": ("wte", "h.0", "ln"), "llama": ("embed_tokens", "layers.0", "mlp"),
              "bert": ("embeddings", "layer.0", "bias"), "cnn": ("conv",), "resnet18": ("layer1",)}
@@ -189,8 +189,12 @@ def draw_training(draw, precision, model, data):
     else:
         # A large eps, so that gradients that are only rounding errors make no large steps.
         optimizer.update(learning_rate=draw.choice((1e-3, 3e-3)), eps=1e-5)
+    if draw.random() < 0.3:
+        optimizer["ema_decay"] = draw.choice((0.5, 0.9))
     scheduler = {"lr_scheduler_type": draw.choice(SCHEDULES),
                  "warmup_steps": draw.choice((0, 2, 0.25)), "warmup_from_zero": draw.random() < 0.5}
+    if scheduler["lr_scheduler_type"] == "step":
+        scheduler.update(step_size=draw.choice(("2 steps", "1 epochs")), gamma=0.5)
     training = {"max_grad_norm": draw.choice((0, 0.5, 10)), "precision": precision,
                 "matmul_engine": "default"}  # not what is the fastest at the moment
     if model["type"] in FREEZABLE and draw.random() < 0.4:
@@ -365,6 +369,8 @@ class Drawer:
             sections["strategy"] = {"comm_hook": hook}
             if hook not in hooks[:2]:
                 sections["strategy"][hook + "_start_step"] = 5
+            if hook == "post_local_sgd":
+                sections["optimizer"].pop("ema_decay", None)
         draws = trait == "dropout" or (trait == "virtual" and draw.random() < 0.5)
         if draws and model["type"] in ("gpt", "bert", "cnn"):
             model["dropout"] = 0.1

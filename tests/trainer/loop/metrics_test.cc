@@ -1,5 +1,5 @@
 // Metrics against scikit-learn (tests/golden/metrics.json), on one rank and on several.
-#include "trainer/loop/metrics.h"
+#include "trainer/evaluation/metrics.h"
 
 #include <ATen/Functions.h>
 #include <gmock/gmock.h>

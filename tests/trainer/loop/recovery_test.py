@@ -197,7 +197,8 @@ class Recovery(training.TrainingTest):
 
     def test_in_an_evaluation(self):
         # Which takes most of the time, also after the last step.
-        sections = {"data": {"validation_fraction": 0.9}, "evaluation": {"eval_steps": 10}}
+        sections = {"data": {"validation_fraction": 0.9}, "evaluation": {"eval_steps": 10},
+                    "optimizer": {"ema_decay": 0.9}}
         self.whole(3, 60, **sections)
         job = self.begin(config_of("hit", 60, **sections), 3)
         for kill, (step, victim) in enumerate(((10, 1), (20, 0), (40, 2), (60, 0))):

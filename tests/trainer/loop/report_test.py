@@ -144,6 +144,22 @@ class Report(training.TrainingTest):
             self.assertEqual((lines[-1]["reason"], lines[-1]["step"]), ("finished", 12))
             self.assertTrue(os.path.exists(self.path(f"runs/{strategy}/model/model.safetensors")))
 
+    def test_a_plateau_lowers_the_learning_rate_of_every_strategy_after_the_same_step(self):
+        scheduler = {"lr_scheduler_type": "reduce_lr_on_plateau", "plateau_patience": 1,
+                     "plateau_threshold": 0.9}
+        for strategy, ranks in (("single", 1), ("ddp", 2), ("zero3", 2)):
+            config = self.config(strategy, strategy={"type": strategy}, scheduler=scheduler,
+                                 optimizer={"learning_rate": 1e-12})
+            config["run"]["max_steps"] = 16
+            config["evaluation"]["eval_steps"] = 4
+            job = self.train(config, ranks)
+            # The first evaluation is the best one, and two may not improve it.
+            self.assertIn("the learning rate falls to 1.00e-13: loss has not improved in 2 "
+                          "evaluations", job.out)
+            rates = [line["learning_rate"] for line in self.metrics(strategy)
+                     if line.get("split") == "train"]
+            self.assertEqual(rates, [1e-12] * 12 + [1e-12 * 0.1] * 4)
+
     def test_the_weights_at_the_end_are_those_of_the_best_step(self):
         for strategy in ("ddp", "zero3", "pipeline"):
             # The rate grows until the loss does, too.

@@ -51,6 +51,7 @@ inline Job OpenResumeJob(const std::vector<std::string>& overrides,
 
 struct ResumeOutcome {
   std::vector<StepReport> steps = {};              // rank 0's
+  std::vector<double> evaluations = {};            // losses
   std::map<std::string, at::Tensor> tensors = {};  // of the last checkpoint
   std::map<std::string, int64_t> numbers = {};
 };
@@ -60,6 +61,9 @@ class StepLog final : public Observer {
   explicit StepLog(ResumeOutcome& outcome) : outcome_(outcome) {}
   void OnStep(const StepReport& report, ReportTime /*now*/) override {
     outcome_.steps.push_back(report);
+  }
+  void OnEval(const EvalReport& report, ReportTime /*now*/) override {
+    outcome_.evaluations.push_back(report.loss);
   }
   void OnCheckpoint(const CheckpointReport& report, ReportTime /*now*/) override {
     EXPECT_EQ(report.error, "");

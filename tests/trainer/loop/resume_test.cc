@@ -116,6 +116,15 @@ INSTANTIATE_TEST_SUITE_P(
         ResumeCase{"UpdateInBackward",
                    {"strategy.optimizer_in_backward=true", "training.max_grad_norm=0"},
                    2},
+        ResumeCase{"Averages", {"optimizer.ema_decay=0.9"}, 2},
+        // Each evaluation lowers the learning rate.
+        ResumeCase{"Plateau",
+                   SmallGptWith({"model.dropout=0", "data.validation_fraction=0.2",
+                                 "evaluation.eval_steps=2", "checkpoint.save_best=loss",
+                                 "scheduler.lr_scheduler_type=reduce_lr_on_plateau",
+                                 "scheduler.plateau_patience=0", "scheduler.plateau_threshold=0.9",
+                                 "scheduler.plateau_factor=0.5"}),
+                   2},
         ResumeCase{"LengthGrouped", {}, 1, true},
         ResumeCase{"LengthGroupedOnTwo", {}, 2, true},
         ResumeCase{"Csv",
@@ -164,7 +173,7 @@ INSTANTIATE_TEST_SUITE_P(
                    2},
         ResumeCase{
             "PowerSgd", {"strategy.comm_hook=power_sgd", "strategy.power_sgd_start_step=2"}, 2},
-        ResumeCase{"Zero1", {"strategy.type=zero1"}, 2},
+        ResumeCase{"Zero1", {"strategy.type=zero1", "optimizer.ema_decay=0.9"}, 2},
         ResumeCase{"Zero2", {"strategy.type=zero2"}, 2},
         ResumeCase{"Zero3", {"strategy.type=zero3"}, 2},
         // One process has two of the four virtual ranks, the others have one.
@@ -292,7 +301,8 @@ void CopyCheckpoint(const std::string& from,
 // Nothing in a checkpoint is there in vain, and nothing may be missing.
 TEST_F(Resume, NeedsEachItemOfTheState) {
   Job job = OpenResumeJob({"evaluation.eval_steps=1", "checkpoint.save_best=loss",
-                           "checkpoint.save_total_limit=0", "checkpoint.save_total_limit_best=0"});
+                           "checkpoint.save_total_limit=0", "checkpoint.save_total_limit_best=0",
+                           "optimizer.ema_decay=0.9"});
   job.validation = std::make_unique<DatasetPart>(*job.train, 5, [](int64_t i) { return i; });
   Run(job, 1, "run", 4);
   const auto observed = [&](const std::string& where) {

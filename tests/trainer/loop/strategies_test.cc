@@ -207,6 +207,11 @@ class StrategiesFixture : public ResumeFixture {
     job.shape = MakeModelShape(job.model);
     job.train = subject.data();
     job.config.model.name_or_path = WeightsOf(subject);
+    if (subject.name == "Bert") {
+      job.config.optimizer.ema_decay = 0.9;
+      job.config.training.per_device_eval_batch_size = 4;
+      job.validation = subject.data();  // after the last step
+    }
     return job;
   }
 
@@ -241,6 +246,10 @@ class StrategiesFixture : public ResumeFixture {
       ASSERT_GT(norm, 0);
       EXPECT_NEAR(found.steps[i].grad_norm, norm, 100 * Tolerance() * norm)
           << "step " << first + i + 1;
+    }
+    ASSERT_EQ(found.evaluations.size(), expected.evaluations.size());
+    for (size_t i = 0; i < found.evaluations.size(); ++i) {
+      EXPECT_NEAR(found.evaluations[i], expected.evaluations[i], 10 * Tolerance()) << i;
     }
   }
 

@@ -30,6 +30,7 @@ class OneByOne final : public Strategy {
   DeviceScalar GradientNorm() override { return own_->GradientNorm(); }
   DeviceScalar ClipGradients(double max_norm) override { return own_->ClipGradients(max_norm); }
   void Step() override { own_->Step(); }
+  void SwapAverages() override { own_->SwapAverages(); }
   void NameState(StateVisitor& visitor) override { own_->NameState(visitor); }
 
  private:

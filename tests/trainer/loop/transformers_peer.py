@@ -1,11 +1,13 @@
 """Trains a model folder with transformers and PyTorch's DDP, ZeRO-1 or FSDP2 over Gloo;
 transformers_test.py's peer.
 
-Usage: transformers_peer.py JOB.json    (writes the losses of each step, averaged over ranks, to
-JOB.json.losses)
+Usage: transformers_peer.py JOBS.json    (writes for each job the losses of each step, averaged over
+ranks, to the file of its "losses"; with an "average", also the averaged model and its loss on all
+data to the folder of its "averages")
 """
 
 import json
+import os
 import sys
 
 import numpy
@@ -17,6 +19,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.nn.parallel import DistributedDataParallel
+from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.data import DistributedSampler
 
 transformers.logging.set_verbosity_error()
@@ -86,6 +89,20 @@ def wrap(model, strategy, rate, factors, world):
     return model, torch.optim.Adam(grouped(model, rate, factors))
 
 
+def save_averages(averages, data, job):
+    model = averages.module.eval()
+    total = count = 0
+    with torch.no_grad():
+        for index in range(len(data)):
+            inputs, targets = data.batch([index])
+            logits = model(**inputs).logits.flatten(0, -2)
+            total += F.cross_entropy(logits, targets.flatten(), reduction="sum").item()
+            count += targets.numel()
+    model.save_pretrained(job["averages"])
+    with open(os.path.join(job["averages"], "loss.json"), "w") as file:
+        json.dump(total / count, file)
+
+
 def run_rank(rank, job):
     torch.set_num_threads(1)
     world = job["world"]
@@ -97,6 +114,9 @@ def run_rank(rank, job):
         parameter.requires_grad_(not any(word in name for word in job["frozen"]))
     model, optimizer = wrap(model, job["strategy"], job["learning_rate"], job["factors"], world)
     sampler = DistributedSampler(range(len(data)), world, rank, shuffle=True, seed=job["seed"])
+    averages = None
+    if job["average"]:
+        averages = AveragedModel(model.module, multi_avg_fn=get_ema_multi_avg_fn(job["average"]))
     losses = []
     epoch = 0
     while len(losses) < job["steps"]:
@@ -113,6 +133,10 @@ def run_rank(rank, job):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            if averages and len(losses) <= job["steps"]:
+                averages.update_parameters(model.module)
+    if rank == 0 and averages:
+        save_averages(averages, data, job)
     if rank == 0:
         with open(job["losses"], "w") as file:
             json.dump(losses[:job["steps"]], file)

@@ -13,6 +13,7 @@ import harness
 import training
 
 try:
+    import safetensors.torch
     import torch
     import transformers
 except ImportError as error:
@@ -71,15 +72,16 @@ class Files(training.TrainingTest):
 
 
 class Losses(Files):
-    def job(self, kind, make, strategy, frozen=(), factors=None):
+    def job(self, kind, make, strategy, frozen=(), factors=None, average=0):
         torch.manual_seed(3)
-        name = "-".join((kind, strategy, *frozen, *(factors or {})))
+        name = "-".join((kind, strategy, *frozen, *(factors or {}), str(average)))
         folder = self.path(f"{name}-folder")
         make().save_pretrained(folder)
         file = self.write_pairs(folder) if kind == "bert" else self.write_tokens()
         return {"type": kind, "strategy": strategy, "name": name, "folder": folder, "file": file,
                 "length": 32, "labels": LABELS, "world": 2, "steps": STEPS, "batch": 4,
                 "learning_rate": 3e-5, "seed": 11, "frozen": frozen, "factors": factors or {},
+                "average": average, "averages": self.path(f"{name}-averages"),
                 "meeting": self.path(f"{name}-meeting"), "losses": self.path(f"{name}-losses")}
 
     def config(self, job):
@@ -95,7 +97,8 @@ class Losses(Files):
             "training": {"per_device_train_batch_size": job["batch"], "max_grad_norm": 0,
                          "freeze": job["frozen"]},
             "optimizer": {"type": "adam", "learning_rate": job["learning_rate"],
-                          "learning_rate_factors": job["factors"], "betas": [0.9, 0.999]},
+                          "learning_rate_factors": job["factors"], "betas": [0.9, 0.999],
+                          "ema_decay": job["average"]},
             "scheduler": {"lr_scheduler_type": "constant"},
             "report": {"logging_steps": 1},
         }
@@ -111,21 +114,60 @@ class Losses(Files):
                 self.job("bert", bert, "ddp", factors={"classifier": 50, "embeddings": 0.1}),
                 self.job("gpt", gpt, "zero1", ("ln_1",), factors={"wte": 20}),
                 self.job("llama", llama, "zero3", factors={"layers.1": 20, "embed_tokens": 0.2})]
+        self.run_peer(jobs)
+        for job in jobs:
+            with self.subTest(job=job["name"]):
+                self.train(self.config(job), 2)
+                self.assert_losses(job)
+
+    def test_averages_equal_those_of_torch_optim_swa_utils(self):
+        jobs = [self.job("bert", bert, "ddp", average=0.9),
+                self.job("gpt", gpt, "zero1", ("ln_1",), average=0.5),
+                self.job("gpt", gpt, "zero2", average=0.9),
+                self.job("llama", llama, "zero3", average=0.9)]
+        # Its averages are those of a whole model, with DDP.
+        self.run_peer([{**job, "strategy": "ddp"} for job in jobs])
+        for job in jobs:
+            with self.subTest(job=job["name"]):
+                config = self.config(job)
+                config["data"]["validation_files"] = [job["file"]]
+                config["evaluation"] = {"eval_steps": 7}  # it must not disturb the training
+                self.train(config, 2)
+                self.assert_losses(job)
+                self.assert_averages(job)
+
+    def run_peer(self, jobs):
         path = self.script("jobs.json", json.dumps(jobs))
         peer = os.path.join(os.path.dirname(os.path.abspath(__file__)), "transformers_peer.py")
         subprocess.run([sys.executable, peer, path], check=True,
                        env={**os.environ, "GLOO_SOCKET_IFNAME": "lo"})
-        for job in jobs:
-            with self.subTest(job=job["name"]):
-                with open(job["losses"]) as file:
-                    expected = json.load(file)
-                self.train(self.config(job), 2)
-                found = self.losses(job["name"])
-                self.assertEqual(len(found), STEPS)
-                largest = max(abs(a - b) for a, b in zip(found, expected))
-                self.assertLess(largest, 1e-4)
-                print(f"{job['name']}: losses from {found[0]:.4f} to {found[-1]:.4f}, largest "
-                      f"difference {largest:.1e}")
+
+    def assert_losses(self, job):
+        with open(job["losses"]) as file:
+            expected = json.load(file)
+        found = self.losses(job["name"])
+        self.assertEqual(len(found), STEPS)
+        largest = max(abs(a - b) for a, b in zip(found, expected))
+        self.assertLess(largest, 1e-4)
+        print(f"{job['name']}: losses from {found[0]:.4f} to {found[-1]:.4f}, largest "
+              f"difference {largest:.1e}")
+
+    def assert_averages(self, job):
+        def weights(folder):
+            return safetensors.torch.load_file(os.path.join(folder, "model.safetensors"))
+
+        expected = weights(job["averages"])
+        found = weights(self.path(f"runs/{job['name']}/model"))
+        before = weights(job["folder"])
+        self.assertEqual(found.keys(), expected.keys())
+        largest = max((found[name] - expected[name]).abs().max().item() for name in expected)
+        moved = max((found[name] - before[name]).abs().max().item() for name in expected)
+        self.assertLess(largest, moved / 1000)
+        with open(os.path.join(job["averages"], "loss.json")) as file:
+            loss = json.load(file)
+        self.assertAlmostEqual(self.losses(job["name"], "validation")[-1], loss, delta=1e-5)
+        print(f"{job['name']}: averages moved by up to {moved:.1e}, largest difference "
+              f"{largest:.1e}")
 
 
 if __name__ == "__main__":

@@ -138,6 +138,40 @@ TEST(Optimizer, AGroupHasItsOwnLearningRate) {
   }
 }
 
+TEST(Optimizer, AveragesParametersAfterTheStep) {
+  for (const auto& [name, setting] : Settings()) {
+    at::Tensor expected;
+    const auto parameters = Stepped(setting.options, [&](Optimizer& optimizer, const auto& all) {
+      const at::Tensor& first = all[0];
+      if (!expected.defined()) optimizer.KeepAverages(0.75);
+      // The average of a parameter does not depend on how a step is divided.
+      optimizer.Step(0.01, std::span(all).subspan(1));
+      optimizer.Step(0.01, std::span(all).first(1));
+      const at::Tensor trained = first.detach().clone();
+      expected = expected.defined() ? expected.lerp(trained, 0.25) : trained;
+      optimizer.SwapAverages();
+      EXPECT_TRUE(at::equal(first, expected)) << name;
+      optimizer.SwapAverages(std::span(all).subspan(1));
+      optimizer.SwapAverages(std::span(all).first(1));
+      EXPECT_TRUE(at::equal(first, trained)) << name;
+    });
+    const auto without =
+        Stepped(setting.options, [](Optimizer& optimizer, const auto&) { optimizer.Step(0.01); });
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      EXPECT_TRUE(at::equal(parameters[i], without[i])) << name << ", parameter " << i;
+    }
+  }
+}
+
+TEST(Optimizer, SwapsNothingBeforeTheFirstStep) {
+  const at::Tensor parameter = golden::FloatTensor({1.0, 2.0}).requires_grad_();
+  const auto optimizer = MakeOptimizer({}, {{{parameter}, 0.0, {"p"}}});
+  optimizer->KeepAverages(0.9);
+  optimizer->SwapAverages();
+  EXPECT_TRUE(at::equal(parameter, golden::FloatTensor({1.0, 2.0})));
+  EXPECT_THAT(SaveState(NamesOf(*optimizer)).tensors, SizeIs(0));
+}
+
 TEST(Optimizer, EqualsTorchOptimStepForStep) {
   const json golden = golden::Read("optimizers.json");
   ASSERT_THAT(golden.at("cases"), SizeIs(Settings().size()));

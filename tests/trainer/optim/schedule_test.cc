@@ -42,6 +42,20 @@ TEST(LearningRateFactor, EqualsTransformersStepForStep) {
   }
 }
 
+TEST(LearningRateFactor, FallsInStepsWhereTorchDoes) {
+  for (const nlohmann::json& one : golden::Read("lr_schedulers.json").at("step")) {
+    const ScheduleOptions options{.shape = Shape::kStep,
+                                  .min_lr_ratio = 0,
+                                  .step_size = one.at("step_size"),
+                                  .gamma = one.at("gamma"),
+                                  .total_steps = 40};
+    const auto rates = one.at("rates").get<std::vector<double>>();
+    for (size_t step = 0; step < rates.size(); ++step) {
+      EXPECT_NEAR(LearningRateFactor(options, static_cast<int64_t>(step)), rates[step], 1e-12);
+    }
+  }
+}
+
 TEST(LearningRateFactor, EndsAtTheMinimumAndStaysThere) {
   for (const Shape shape : {Shape::kLinear, Shape::kCosine}) {
     const ScheduleOptions options{

@@ -1,4 +1,4 @@
-#include "trainer/loop/metrics.h"
+#include "trainer/evaluation/metrics.h"
 
 #include <ATen/Functions.h>
 

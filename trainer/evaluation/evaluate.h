@@ -3,6 +3,8 @@
 
 #include <exception>
 #include <functional>
+#include <optional>
+#include <string>
 
 #include <ddprun/mesh.h>
 #include "trainer/job/job.h"
@@ -41,6 +43,9 @@ inline EvalReport Evaluate(const Job& job,
                            const std::function<bool(double rest)>& stops) {
   return EvaluateOn(*job.validation, job, mesh, strategy, model, before_batch, stops);
 }
+
+// Returns the value of a metric, or of "loss"; nullopt if the evaluation has no such metric.
+std::optional<double> ValueOf(const EvalReport& report, const std::string& name);
 
 // Names all values of a report, for ranks that lack it.
 void VisitReport(StateVisitor& visitor, EvalReport& report);

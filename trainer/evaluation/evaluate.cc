@@ -1,4 +1,4 @@
-#include "trainer/loop/evaluate.h"
+#include "trainer/evaluation/evaluate.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
@@ -16,9 +16,9 @@
 #include "trainer/compute/precision.h"
 #include "trainer/data/batch_mover.h"
 #include "trainer/data/loader.h"
+#include "trainer/evaluation/metrics.h"
 #include "trainer/job/options_of.h"
 #include "trainer/job/step_plan.h"
-#include "trainer/loop/metrics.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/peer_state.h"
 
@@ -157,6 +157,14 @@ EvalReport EvaluateOn(const Dataset& data,
   report.seconds = seconds.count();
   report.metrics = sums.Values();
   return report;
+}
+
+std::optional<double> ValueOf(const EvalReport& report, const std::string& name) {
+  if (name == "loss") return report.loss;
+  for (const auto& [metric, value] : report.metrics) {
+    if (metric == name) return value;
+  }
+  return std::nullopt;
 }
 
 void VisitReport(StateVisitor& visitor, EvalReport& report) {

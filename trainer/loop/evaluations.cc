@@ -1,0 +1,67 @@
+#include "trainer/loop/evaluations.h"
+
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/text.h"
+#include "trainer/evaluation/evaluate.h"
+#include "trainer/job/options_of.h"
+#include "trainer/report/format.h"
+
+namespace ddprun::trainer {
+
+bool Evaluations::IsDue() const {
+  if (run_.job.validation == nullptr) return false;
+  return run_.step == run_.plan.total_steps ||
+         trainer::IsDue(run_.job.config.evaluation.eval_steps, run_.step, run_.plan);
+}
+
+void Evaluations::Begin() {
+  running_ = true;
+  ShowAverages(true);
+}
+
+void Evaluations::End() {
+  running_ = false;
+  ShowAverages(false);
+}
+
+void Evaluations::Note(EvalReport report) {
+  report.step = run_.step;
+  report.epoch = static_cast<double>(run_.step) / static_cast<double>(run_.plan.steps_per_epoch);
+  last_ = std::move(report);
+  if (run_.observers != nullptr) run_.observers->Notify(&Observer::OnEval, last_);
+  LowerLearningRate();
+}
+
+void Evaluations::ShowAverages(bool wanted) {
+  if (run_.job.config.optimizer.ema_decay == 0 || shows_averages_ == wanted) return;
+  run_.strategy->SwapAverages();
+  shows_averages_ = wanted;
+}
+
+void Evaluations::LowerLearningRate() {
+  const Config& config = run_.job.config;
+  const std::string metric = DecidingMetric(config);
+  const std::optional<double> value = ValueOf(last_, metric);
+  if (!value || !run_.plateau.Note(*value)) return;
+  if (run_.observers == nullptr || run_.step == run_.plan.total_steps) return;
+  run_.observers->Note("the learning rate falls to " +
+                       Exponent(config.optimizer.learning_rate * run_.plateau.factor()) + ": " +
+                       metric + " has not improved in " +
+                       CountText(config.scheduler.plateau_patience + 1, "evaluation") +
+                       " (scheduler.plateau_patience)");
+}
+
+void Evaluations::NameUnsaved(StateVisitor& visitor) {
+  VisitReport(visitor, last_);
+  visitor.Section("evaluations.");
+  for (bool* const flag : {&running_, &shows_averages_}) {
+    auto number = static_cast<int64_t>(*flag);
+    visitor.Number(flag == &running_ ? "running" : "shows_averages", number);
+    *flag = number != 0;
+  }
+}
+
+}  // namespace ddprun::trainer
