@@ -145,8 +145,8 @@ class Report(training.TrainingTest):
             self.assertTrue(os.path.exists(self.path(f"runs/{strategy}/model/model.safetensors")))
 
     def test_a_plateau_lowers_the_learning_rate_of_every_strategy_after_the_same_step(self):
-        scheduler = {"lr_scheduler_type": "reduce_lr_on_plateau", "plateau_patience": 1,
-                     "plateau_threshold": 0.9}
+        scheduler = {"lr_scheduler_type": "reduce_lr_on_plateau", "warmup_steps": 0,
+                     "plateau_patience": 1, "plateau_threshold": 0.9}
         for strategy, ranks in (("single", 1), ("ddp", 2), ("zero3", 2)):
             config = self.config(strategy, strategy={"type": strategy}, scheduler=scheduler,
                                  optimizer={"learning_rate": 1e-12})
