@@ -120,7 +120,7 @@ void CheckOptimizer(Checker& check) {
 void CheckScheduler(Checker& check) {
   const SchedulerConfig& scheduler = check.config.scheduler;
   if (StepsOf(scheduler.step_size, 1) == 0) {
-    check.Conflict("scheduler.step_size", "The learning rate would fall for ever at once:",
+    check.Conflict("scheduler.step_size", "The learning rate cannot fall after every 0 steps:",
                    "Write \"1000 steps\" or \"30 epochs\".");
   }
   for (const auto& [path, steps] : {std::pair("scheduler.warmup_steps", scheduler.warmup_steps),

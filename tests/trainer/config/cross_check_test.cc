@@ -121,6 +121,15 @@ More: ddprun explain keys-that-do-not-fit
   }
 }
 
+TEST(CrossCheck, TheLearningRateFallsAfterAnIntervalAboveZero) {
+  const auto complaint = [](const std::string& size) {
+    return FirstLine({kGpt, {"scheduler.lr_scheduler_type=step", "scheduler.step_size=" + size}});
+  };
+  EXPECT_EQ(complaint("0"), "The learning rate cannot fall after every 0 steps:");
+  for (const char* size : {"100", "30 epochs", "0.5 epochs"})
+    EXPECT_EQ(complaint(size), "") << size;
+}
+
 TEST(CrossCheck, LearningRateFactorsAreNumbersAboveZero) {
   const auto complaint = [](const std::string& object) {
     return FirstLine({kGpt, {"optimizer.learning_rate_factors=" + object}});
