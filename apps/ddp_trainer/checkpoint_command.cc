@@ -171,11 +171,10 @@ std::string CheckpointsOf(const std::string& path) {
 }
 
 Checkpoint OpenNamed(const std::string& path) {
-  Find(path);  // throws if there is none
+  const std::vector<StoredCheckpoint> stored = Find(path);
   if (IsCheckpoint(path)) return ValueOrThrow(Checkpoint::Open(path));
-  if (LoadsBest(path)) {
-    const auto best = ValueOrThrow(FindBest(CheckpointsOf(path)));
-    if (best) return ValueOrThrow(Checkpoint::Open(best->path));
+  if (const auto best = BestOf(stored); best && LoadsBest(path)) {
+    return ValueOrThrow(Checkpoint::Open(best->path));
   }
   NewestCheckpoint newest = ValueOrThrow(OpenNewest(CheckpointsOf(path)));
   for (const Error& error : newest.skipped) {

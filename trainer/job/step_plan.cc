@@ -85,11 +85,7 @@ Result<StepPlan> PlanSteps(const Config& config, int64_t samples, int64_t data_r
 bool IsDue(const Interval& every, int64_t step, const StepPlan& plan) {
   const double steps = StepsOf(every, plan.steps_per_epoch);
   if (steps <= 0) return false;
-  constexpr double kRounding = 1e-9;  // 3 * 0.1 epochs of 10 steps are 3 steps
-  const auto passed = [&](int64_t count) {
-    return std::floor(static_cast<double>(count) / steps + kRounding);
-  };
-  return passed(step) > passed(step - 1);
+  return IntervalsIn(steps, step) > IntervalsIn(steps, step - 1);
 }
 
 void VisitPosition(StateVisitor& visitor, SamplerState& position) {

@@ -57,11 +57,13 @@ void Evaluations::LowerLearningRate() {
 void Evaluations::NameUnsaved(StateVisitor& visitor) {
   VisitReport(visitor, last_);
   visitor.Section("evaluations.");
-  for (bool* const flag : {&running_, &shows_averages_}) {
-    auto number = static_cast<int64_t>(*flag);
-    visitor.Number(flag == &running_ ? "running" : "shows_averages", number);
-    *flag = number != 0;
-  }
+  const auto visit = [&](const char* name, bool& flag) {
+    auto number = static_cast<int64_t>(flag);
+    visitor.Number(name, number);
+    flag = number != 0;
+  };
+  visit("running", running_);
+  visit("shows_averages", shows_averages_);
 }
 
 }  // namespace ddprun::trainer

@@ -82,10 +82,7 @@ class DistributedDataParallel : public Strategy {
     }
     if (averager_) averager_->AfterStep();
   }
-  void SwapAverages() override {
-    if (!shards_) return optimizer_->SwapAverages();
-    shards_->Step([this](auto pieces) { optimizer_->SwapAverages(pieces); });
-  }
+  void SwapAverages() override { ExchangeForAverages(*optimizer_, shards_.get()); }
   void Finish() override {
     if (averager_) averager_->Average();
   }

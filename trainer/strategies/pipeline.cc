@@ -79,11 +79,7 @@ class Pipeline : public Strategy {
   }
   void SwapAverages() override {
     for (const PipelineUpdate* update : {&own_update_, &shared_update_}) {
-      if (update->shards) {
-        update->shards->Step([&](auto pieces) { update->optimizer->SwapAverages(pieces); });
-      } else if (update->optimizer) {
-        update->optimizer->SwapAverages();
-      }
+      if (update->optimizer) ExchangeForAverages(*update->optimizer, update->shards.get());
     }
   }
   void BeforeEvaluation() override {

@@ -66,6 +66,11 @@ std::vector<at::Tensor> TrainedParameters::SelectCounted(std::vector<at::Tensor>
   return gradients;
 }
 
+void ExchangeForAverages(Optimizer& optimizer, ShardedUpdate* shards) {
+  if (shards == nullptr) return optimizer.SwapAverages();
+  shards->Step([&](auto pieces) { optimizer.SwapAverages(pieces); });
+}
+
 void BeginSection(const char* prefix, RankPart part, const Mesh& mesh, StateVisitor& visitor) {
   if (mesh.tensor.size * mesh.pipeline.size == 1) return visitor.Section(prefix, part);
   visitor.Section(prefix, part, {.rank = mesh.data.rank, .size = mesh.data.size});

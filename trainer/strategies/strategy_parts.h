@@ -7,6 +7,7 @@
 
 #include <ddprun/mesh.h>
 #include "trainer/parallel/bucket_search.h"
+#include "trainer/parallel/sharded_update.h"
 #include "trainer/strategies/strategy.h"
 
 namespace ddprun::trainer {
@@ -39,6 +40,10 @@ class TrainedParameters {
   std::vector<at::Tensor> all_;
   std::vector<bool> counted_;
 };
+
+// Exchanges the parameters that this rank updates for their averages, or back. If ranks divide the
+// update, `shards` gives all ranks all parameters, and this is a collective; else it is nullptr.
+void ExchangeForAverages(Optimizer& optimizer, ShardedUpdate* shards);
 
 // Begins a section of the state of a model that the ranks of the tensor and pipeline axes divide.
 // `part` is the argument of StateVisitor::Section, among the ranks of the data axis.

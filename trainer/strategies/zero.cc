@@ -78,10 +78,7 @@ class Zero : public Strategy {
     update_->Step([this](auto pieces) { optimizer_->Step(learning_rate_, pieces); });
     exposed_seconds_ += update_->exposed_seconds();
   }
-  void SwapAverages() override {
-    if (!update_) return optimizer_->SwapAverages();
-    update_->Step([this](auto pieces) { optimizer_->SwapAverages(pieces); });
-  }
+  void SwapAverages() override { ExchangeForAverages(*optimizer_, update_ ? &*update_ : nullptr); }
   bool holds_whole_model() const override { return !gathered_; }
   void BeforeEvaluation() override {
     if (!broadcast_buffers_ || tensors_.buffers.empty()) return;

@@ -10,12 +10,20 @@
 
 namespace ddprun::trainer {
 
-// A checkpoint has a score if no step before it was better.
+namespace {
+
 Result<std::optional<StoredCheckpoint>> FindBest(const std::string& folder) {
   DDPRUN_ASSIGN(const std::vector<StoredCheckpoint> all, ListCheckpoints(folder));
+  return BestOf(all);
+}
+
+}  // namespace
+
+// A checkpoint has a score if no step before it was better.
+std::optional<StoredCheckpoint> BestOf(std::span<const StoredCheckpoint> stored) {
   std::optional<StoredCheckpoint> best;
-  for (const StoredCheckpoint& stored : all) {
-    if (stored.score) best = stored;
+  for (const StoredCheckpoint& one : stored) {
+    if (one.score) best = one;
   }
   return best;
 }

@@ -3,18 +3,18 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
-#include "base/result.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/models/model.h"
 #include "trainer/report/observer.h"
 
 namespace ddprun::trainer {
 
-// Returns the checkpoint in `folder` with the best score; nullopt if none has a score. Error: the
-// folder cannot be read.
-Result<std::optional<StoredCheckpoint>> FindBest(const std::string& folder);
+// Returns the checkpoint with the best score, or nullopt if none has a score. `stored`: of one run,
+// in the order of their steps.
+std::optional<StoredCheckpoint> BestOf(std::span<const StoredCheckpoint> stored);
 
 // Returns a line about the best step. `score` is checkpoint.save_best, `folder` has checkpoints.
 std::string BestText(const std::string& score, const std::string& folder);

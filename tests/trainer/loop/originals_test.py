@@ -22,7 +22,6 @@ except ImportError as error:
     print(f"left out: {error}; scripts/setup.sh --peers installs it")
     sys.exit(77)
 
-TRAINER = os.environ["DDPRUN_TRAINER_PROGRAM"]
 TORCHRUN = os.path.join(os.path.dirname(sys.executable), "torchrun")
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "originals")
 
@@ -38,11 +37,8 @@ class Originals(transformers_test.Files):
         with open(settings["results"]) as file:
             return json.load(file)
 
-    def predict(self, run, file):
-        found = subprocess.run([TRAINER, "predict", f"runs/{run}", "--data", file],
-                               cwd=self.folder, capture_output=True, text=True, check=True)
-        return [list(json.loads(line)["probabilities"].values())
-                for line in found.stdout.splitlines()]
+    def probabilities(self, run, file):
+        return [list(row["probabilities"].values()) for row in self.predict(run, file)]
 
     def assert_close(self, found, expected, tolerance=1e-5):
         found, expected = (torch.tensor(values, dtype=torch.float64) for values in
@@ -96,7 +92,7 @@ class Originals(transformers_test.Files):
         self.assertEqual((losses.index(min(losses)) + 1) * 8, expected["best_step"])
         self.assertLess(expected["best_step"], 96)
         self.assert_close(self.lines("table", "test", "loss", "accuracy"), [expected["test"]])
-        self.assert_close(self.predict("table", "test.csv"), expected["probabilities"])
+        self.assert_close(self.probabilities("table", "test.csv"), expected["probabilities"])
 
     def test_pairs_as_with_the_trainer_of_transformers(self):
         torch.manual_seed(3)
@@ -139,7 +135,7 @@ class Originals(transformers_test.Files):
         self.assert_close(evaluations, expected["evaluations"])
         losses = [evaluation[0] for evaluation in evaluations]
         self.assertEqual((losses.index(min(losses)) + 1) * 12, expected["best_step"])
-        self.assert_close(self.predict("pairs", "val.jsonl"), expected["probabilities"])
+        self.assert_close(self.probabilities("pairs", "val.jsonl"), expected["probabilities"])
 
 
 if __name__ == "__main__":

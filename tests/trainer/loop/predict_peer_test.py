@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import subprocess
 import sys
 
 import harness
@@ -17,18 +16,11 @@ except ImportError as error:
     print(f"left out: {error}; scripts/setup.sh --peers installs it")
     sys.exit(77)
 
-TRAINER = os.environ["DDPRUN_TRAINER_PROGRAM"]
 STRATEGIES = ("ddp", "zero1", "zero3", "tensor_parallel", "pipeline")
 WORDS = ("the", "old", "boat", "quiet", "mill")
 
 
 class PredictPeer(training.TrainingTest):
-    def predict(self, run, file):
-        done = subprocess.run([TRAINER, "predict", f"runs/{run}", "--data", file],
-                              capture_output=True, text=True, cwd=self.path("."), timeout=120)
-        self.assertEqual(0, done.returncode, done.stderr)
-        return [json.loads(line) for line in done.stdout.splitlines()]
-
     def write_lines(self, name, lines):
         with open(self.path(name), "w") as file:
             file.writelines(f"{line}\n" for line in lines)

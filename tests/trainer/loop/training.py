@@ -4,6 +4,7 @@ import json
 import os
 import random
 import struct
+import subprocess
 
 import harness
 
@@ -134,6 +135,14 @@ class TrainingTest(harness.LauncherTest):
         self.assertEqual(job.returncode, 0, job.err)
         self.assertEqual(job.err, "")
         return job
+
+    def predict(self, run, file):
+        """The rows that ddp-trainer predict writes."""
+        done = subprocess.run([os.environ["DDPRUN_TRAINER_PROGRAM"], "predict", f"runs/{run}",
+                               "--data", file],
+                              capture_output=True, text=True, cwd=self.path("."), timeout=120)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return [json.loads(line) for line in done.stdout.splitlines()]
 
     def metrics(self, run):
         with open(self.path(f"runs/{run}/metrics.jsonl")) as file:

@@ -74,7 +74,8 @@ class Files(training.TrainingTest):
 class Losses(Files):
     def job(self, kind, make, strategy, frozen=(), factors=None, average=0):
         torch.manual_seed(3)
-        name = "-".join((kind, strategy, *frozen, *(factors or {}), str(average)))
+        name = "-".join((kind, strategy, *frozen, *(factors or {}),
+                         *([f"average-{average}"] if average else [])))
         folder = self.path(f"{name}-folder")
         make().save_pretrained(folder)
         file = self.write_pairs(folder) if kind == "bert" else self.write_tokens()

@@ -57,9 +57,6 @@ class Classifier(lightning.LightningModule):
     def test_step(self, batch, _):
         self.evaluate(batch, "test")
 
-    def predict_step(self, batch, _):
-        return self.net(batch[0]).softmax(-1)
-
     def configure_optimizers(self):
         adam = torch.optim.Adam(self.parameters(), lr=self.settings["learning_rate"])
         plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(

@@ -40,13 +40,13 @@ class InOrder(transformers.Trainer):
 
 class Log(transformers.TrainerCallback):
     def __init__(self):
-        self.losses, self.evaluations = [], []
+        self.steps, self.evaluations = [], []
 
     def on_log(self, _args, _state, _control, logs=None, **_):
         if "eval_loss" in logs:
             self.evaluations.append([logs["eval_loss"], logs["eval_accuracy"], logs["eval_f1"]])
         elif "loss" in logs:
-            self.losses.append([logs["loss"], logs["learning_rate"], float(logs["grad_norm"])])
+            self.steps.append([logs["loss"], logs["learning_rate"], float(logs["grad_norm"])])
 
 
 def compute_metrics(found):
@@ -77,7 +77,7 @@ def main():
     logits = torch.from_numpy(trainer.predict(data["val"]).predictions)
     if trainer.is_world_process_zero():
         with open(settings["results"], "w") as file:
-            json.dump({"steps": log.losses, "evaluations": log.evaluations,
+            json.dump({"steps": log.steps, "evaluations": log.evaluations,
                        "best_step": int(trainer.state.best_model_checkpoint.rsplit("-", 1)[1]),
                        "probabilities": logits.softmax(-1).tolist()}, file)
     if torch.distributed.is_initialized():
