@@ -92,8 +92,8 @@ int NotedStopSignal() {
 }
 
 double SecondsSinceStopSignal() {
-  const int64_t noted = noted_at_ns;  // 0 while the handler has not written it yet
-  return noted == 0 ? 0 : static_cast<double>(SteadyNs() - noted) * 1e-9;
+  const int64_t time_ns = noted_at_ns;  // 0 while the handler has not written it yet
+  return time_ns == 0 ? 0 : static_cast<double>(SteadyNs() - time_ns) * 1e-9;
 }
 
 }  // namespace ddprun

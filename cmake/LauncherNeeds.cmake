@@ -12,6 +12,8 @@ find_path(DDPRUN_ASIO_INCLUDE asio.hpp)
 if(NOT DDPRUN_ASIO_INCLUDE)
   list(APPEND _missing libasio-dev)
 endif()
+# Asio is headers only: all files of a program that include it must agree on these.
+set(DDPRUN_ASIO_DEFINITIONS ASIO_STANDALONE ASIO_NO_DEPRECATED)
 find_package(spdlog QUIET)
 if(NOT spdlog_FOUND)
   list(APPEND _missing libspdlog-dev)

@@ -52,8 +52,8 @@ WeightCopies::WeightCopies(std::span<const at::Tensor> weights)
   if (sources.empty()) return;
   const std::vector<at::Tensor> in_order = sources;
   const auto is_matrix = [](const at::Tensor& weight) { return weight.dim() > 1; };
-  const auto vectors = std::ranges::stable_partition(sources, is_matrix);
-  const std::span matrices(sources.begin(), vectors.begin());
+  const auto vectors = std::stable_partition(sources.begin(), sources.end(), is_matrix);
+  const std::span matrices(sources.begin(), vectors);
   std::vector<at::Tensor> views;
   size_t begin = 0;
   int64_t numbers = 0;
@@ -66,7 +66,7 @@ WeightCopies::WeightCopies(std::span<const at::Tensor> weights)
     numbers += SpaceOf(matrices[i]);
   }
   AddViews(matrices.subspan(begin), type_, views);
-  AddViews({vectors.begin(), vectors.end()}, type_, views);
+  AddViews({vectors, sources.end()}, type_, views);
   for (size_t i = 0; i < views.size(); ++i) {
     copies_.emplace(sources[i].unsafeGetTensorImpl(), views[i]);
   }

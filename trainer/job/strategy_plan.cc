@@ -207,7 +207,7 @@ std::string Padded(const std::string& text, size_t width, bool right) {
 using Row = std::array<std::string, 6>;
 
 std::string Table(const std::vector<Row>& rows) {
-  std::array<size_t, Row().size()> widths{};
+  std::array<size_t, std::tuple_size_v<Row>> widths{};
   for (const Row& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }

@@ -96,13 +96,13 @@ class PowerSgdHook : public CommHook {
       first.push_back(part->p);
     }
     const at::Tensor packed = at::flatten_dense_tensors(first);
-    return [this, &state, &group, first, packed,
-            work = BeginAllReduce(group, packed, c10d::ReduceOp::AVG)] {
-      const at::NoGradGuard no_guard;
-      work->wait();
-      CopyBack(packed, first);
-      Finish(state, group);
-    };
+    return
+        [&state, &group, first, packed, work = BeginAllReduce(group, packed, c10d::ReduceOp::AVG)] {
+          const at::NoGradGuard no_guard;
+          work->wait();
+          CopyBack(packed, first);
+          Finish(state, group);
+        };
   }
 
  private:

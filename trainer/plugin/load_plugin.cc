@@ -24,9 +24,9 @@ std::string TextOf(const std::array<char, N>& padded) {
 }
 
 std::span<const std::byte> FindDescriptor(std::span<const std::byte> bytes) {
-  const std::array<char, 16> magic = PluginMagic();
-  const auto found = std::ranges::search(bytes, std::as_bytes(std::span(magic)));
-  return {found.begin(), bytes.end()};
+  const std::array<char, 16> text = PluginMagic();
+  const auto magic = std::as_bytes(std::span(text));
+  return {std::search(bytes.begin(), bytes.end(), magic.begin(), magic.end()), bytes.end()};
 }
 
 Failure OtherBuild(const std::string& path,

@@ -269,12 +269,13 @@ DeviceScalar Pipeline::ClipGradients(double max_norm) {
   std::vector<at::Tensor> gradients = GradientsOf(parameters_.all());
   while (!gradients.empty()) {
     const c10::Device device = gradients[0].device();
-    const auto rest = std::ranges::stable_partition(
-        gradients, [&](const auto& gradient) { return gradient.device() == device; });
+    const auto rest =
+        std::stable_partition(gradients.begin(), gradients.end(),
+                              [&](const auto& gradient) { return gradient.device() == device; });
     const at::Tensor& there = norm.on_device();
     ClipTo(max_norm, there.defined() ? DeviceScalar(there.to(device)) : norm,
-           {gradients.begin(), rest.begin()});
-    gradients.erase(gradients.begin(), rest.begin());
+           {gradients.begin(), rest});
+    gradients.erase(gradients.begin(), rest);
   }
   return norm;
 }

@@ -71,14 +71,14 @@ std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config,
   std::vector<ParameterGroup> groups;  // each of one device
   while (!shards.empty()) {
     const auto first = kind(shards[0]);
-    const auto rest =
-        std::ranges::stable_partition(shards, [&](const Shard& one) { return kind(one) == first; });
-    const std::vector<Shard> here(shards.begin(), rest.begin());
+    const auto rest = std::stable_partition(shards.begin(), shards.end(),
+                                            [&](const Shard& one) { return kind(one) == first; });
+    const std::vector<Shard> here(shards.begin(), rest);
     for (ParameterGroup& group : GroupShards(here, config.no_decay, config.weight_decay)) {
       group.learning_rate_factor = first.second;
       groups.push_back(std::move(group));
     }
-    shards.erase(shards.begin(), rest.begin());
+    shards.erase(shards.begin(), rest);
   }
   std::unique_ptr<Optimizer> optimizer =
       MakeOptimizer(OptimizerOptionsOf(config), std::move(groups));

@@ -15,6 +15,8 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr uint64_t kUsualSeeds = 1000;
+// Some cells matter in one job of a thousand; which jobs those are differs by compiler.
+constexpr uint64_t kMostSeeds = 10 * kUsualSeeds;
 
 struct Seeds {
   uint64_t first = 0;
@@ -65,8 +67,8 @@ void ExpectFound(const Table& table, const std::set<std::pair<size_t, size_t>>& 
       if (cell.action == Table::Action::kNone || rare.contains({phase, event})) continue;
       cell = {static_cast<typename Table::Phase>(phase), Table::Action::kNone};
       uint64_t seed = 0;
-      while (seed < kUsualSeeds && run(seed, forgetful).violations.empty()) ++seed;
-      EXPECT_LT(seed, kUsualSeeds) << "phase " << phase << ", event " << event;
+      while (seed < kMostSeeds && run(seed, forgetful).violations.empty()) ++seed;
+      EXPECT_LT(seed, kMostSeeds) << "phase " << phase << ", event " << event;
     }
   }
 }

@@ -96,7 +96,8 @@ TEST(ReduceArrays, LetsNanWinInMaxAndMin) {
   }
 }
 
-// The compiler's own half-precision type is the peer: every bit pattern.
+// The compiler's own half-precision type is the peer: every bit pattern. Clang has it from 15 on.
+#if !defined(__clang__) || __clang_major__ >= 15
 TEST(ReduceArrays, RoundsHalvesAsTheCompilerDoes) {
   std::vector<std::vector<uint16_t>> in(2, std::vector<uint16_t>(1 << 16));
   for (size_t i = 0; i < in[0].size(); ++i) {
@@ -119,6 +120,7 @@ TEST(ReduceArrays, RoundsHalvesAsTheCompilerDoes) {
     }
   }
 }
+#endif
 
 TEST(ReduceArrays, RoundsBFloat16ToNearestEven) {
   const auto bits = [](float value) {

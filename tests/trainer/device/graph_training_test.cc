@@ -48,10 +48,13 @@ TEST_P(DeviceGraphTraining, GivesTheBitsOfQueuedStepsOnOneDevice) {
   for (const Precision precision : {Precision::kFp32, Precision::kBf16}) {
     Job job = GraphJob(GetParam(), /*dropout=*/0.2);
     job.config.training.precision = precision;
+    // The CPU takes seconds for each convolution of this model in bf16.
+    const bool slow = precision == Precision::kBf16 && GetParam() == std::string("resnet18");
+    if (slow) job.config.run.max_steps = 5;
     const Trained expected = WithoutGraph(job, 1);
     const Trained found = TrainOn(kDeviceType, 1, job);
     ExpectSameBits(found, expected);
-    EXPECT_EQ(TakeReplays(), kReplayed);
+    EXPECT_EQ(TakeReplays(), job.config.run.max_steps - 3);
     EXPECT_THAT(found.lines, IsEmpty());
     for (size_t i = 0; i < found.reported.size(); ++i) {
       EXPECT_EQ(found.reported[i].learning_rate, expected.reported[i].learning_rate);

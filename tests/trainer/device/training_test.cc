@@ -24,7 +24,11 @@ TEST_P(DeviceTraining, GivesTheBitsOfTheCpuOnOneDevice) {
     Job job = JobOf(GetParam(), /*dropout=*/0.2);
     job.config.training.precision = precision;
     job.config.training.gradient_accumulation_steps = 2;
-    job.config.training.label_smoothing = precision == Precision::kBf16 ? 0.1 : 0;
+    if (precision == Precision::kBf16) {
+      job.config.training.label_smoothing = 0.1;
+      // The CPU takes seconds for each of its convolutions in bf16.
+      if (GetParam() == std::string("resnet18")) job.config.run.max_steps = 1;
+    }
     ExpectSameBits(TrainOn(kDeviceType, 1, job), TrainInDeviceForms(1, job));
   }
 }

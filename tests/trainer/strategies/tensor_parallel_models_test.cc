@@ -178,7 +178,7 @@ void ExpectThoseOfOneProcess(const std::string& name, const Way& way, double tol
   for (const auto& [ranks, tensor] : {std::pair(1, 1), {2, 2}, {4, 4}, {4, 2}}) {
     SCOPED_TRACE(std::to_string(ranks) + " ranks, of which share a model " +
                  std::to_string(tensor));
-    WithGroup(ranks, [&](const auto& group, int) {
+    WithGroup(ranks, [&, tensor = tensor](const auto& group, int) {
       const Mesh mesh = MakeMesh(group, {.tensor = tensor});
       std::shared_ptr<Model> model;
       {

@@ -77,7 +77,7 @@ TEST(ZeroMemory, IsWhatTheFormulaSays) {
                                                       {Kind::kZero2, 4 + 12 / n},
                                                       {Kind::kZero3, 16 / n}};
   for (const auto& [kind, bytes] : cases) {
-    WithGroup(kMemoryRanks, [&](const auto& group, int rank) {
+    WithGroup(kMemoryRanks, [&, kind = kind, bytes = bytes](const auto& group, int rank) {
       const auto model = MakeMlpModel(1);
       const double parameters = static_cast<double>(ParameterCount(*model));
       const auto strategy =
