@@ -158,7 +158,7 @@ def output(argv):
     """stdout of a command that must succeed."""
     done = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        sys.exit(f"{' '.join(argv)} failed ({done.returncode}):\n{done.stderr[-3000:]}")
+        sys.exit(f"{' '.join(map(str, argv))} failed ({done.returncode}):\n{done.stderr[-3000:]}")
     return done.stdout
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""The backend "ddprun" of torch.distributed against Gloo, in one Python program on 2 ranks.
+"""The backend "ddprun" of torch.distributed against Gloo, in one Python program on 2 and 4 ranks.
 
 Both groups are in the same processes and take turns; the table has the medians of all rounds.
 """
 
+import collections
 import json
 import os
 import statistics
@@ -12,21 +13,88 @@ import time
 
 import harness
 
-SIZES = {"4 KiB": 4 << 10, "1 MiB": 1 << 20, "25 MiB": 25 << 20}
-CALLS = {"4 KiB": 200, "1 MiB": 50, "25 MiB": 5, "DDP step": 100}  # of one side in a round
+WIDTH = 256  # of the models that are divided
 
 
-def training_step(torch, group):
-    model = torch.nn.Sequential(torch.nn.Linear(10, 10), torch.nn.ReLU(), torch.nn.Linear(10, 5))
-    model = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
+def stepping(torch, model, inputs):
+    """A training step of the model."""
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    inputs = torch.randn(20, 10)
 
     def step():
         optimizer.zero_grad()
         model(inputs).square().mean().backward()
         optimizer.step()
     return step
+
+
+def all_reduce(size):
+    def make(torch, group):
+        tensor = torch.zeros(size // 4)
+        return lambda: torch.distributed.all_reduce(tensor, group=group)
+    return make
+
+
+def small_model(torch):
+    return torch.nn.Sequential(torch.nn.Linear(10, 10), torch.nn.ReLU(), torch.nn.Linear(10, 5))
+
+
+def single_step(torch, _group):
+    return stepping(torch, small_model(torch), torch.randn(20, 10))
+
+
+def ddp_step(torch, group):
+    model = torch.nn.parallel.DistributedDataParallel(small_model(torch), process_group=group)
+    return stepping(torch, model, torch.randn(20, 10))
+
+
+def silent_step(torch, group):
+    """A step with DDP that sends nothing: a hook gives each gradient back as it came."""
+    model = torch.nn.parallel.DistributedDataParallel(small_model(torch), process_group=group)
+
+    def give_back(_state, bucket):
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+    model.register_comm_hook(None, give_back)
+    return stepping(torch, model, torch.randn(20, 10))
+
+
+def blocks(torch):
+    """Four pairs of linear layers: 2.1 million parameters."""
+    return torch.nn.Sequential(*(torch.nn.Sequential(collections.OrderedDict(
+        up=torch.nn.Linear(WIDTH, 4 * WIDTH), between=torch.nn.GELU(),
+        down=torch.nn.Linear(4 * WIDTH, WIDTH))) for _ in range(4)))
+
+
+def fsdp_step(torch, group):
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import fully_shard
+    mesh, model = DeviceMesh.from_group(group, "cpu"), blocks(torch)
+    for block in model:
+        fully_shard(block, mesh=mesh)
+    return stepping(torch, fully_shard(model, mesh=mesh), torch.randn(4, WIDTH))
+
+
+def tensor_step(torch, group):
+    """DTensor: each pair of layers is divided, the first by its columns, the second by its rows."""
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor.parallel import (ColwiseParallel, RowwiseParallel,
+                                                   parallelize_module)
+    mesh, model = DeviceMesh.from_group(group, "cpu"), blocks(torch)
+    for block in model:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    return stepping(torch, model, torch.randn(4, WIDTH))
+
+
+# {name: (one call of one side, calls in a round)}
+CASES = {"all_reduce 4 KiB": (all_reduce(4 << 10), 200),
+         "all_reduce 1 MiB": (all_reduce(1 << 20), 50),
+         "all_reduce 25 MiB": (all_reduce(25 << 20), 5),
+         "DDP step, 10-10-5": (ddp_step, 100),
+         "FSDP2 step": (fsdp_step, 10),
+         "DTensor step": (tensor_step, 10)}
+# What the DDP step takes without communication, in turns with it.
+PARTS = {"one process": single_step, "DDP that sends nothing": silent_step}
 
 
 def work(rounds):
@@ -38,17 +106,13 @@ def work(rounds):
     torch.set_num_threads(1)
     dist.init_process_group("ddprun")
     sides = {"ddprun": dist.group.WORLD, "Gloo": dist.new_group(backend="gloo")}
-    for name, calls in CALLS.items():
-        once = {}
-        for side, group in sides.items():
-            if name in SIZES:
-                tensor = torch.zeros(SIZES[name] // 4)
-                once[side] = lambda tensor=tensor, group=group: dist.all_reduce(tensor, group=group)
-            else:
-                once[side] = training_step(torch, group)
+    for name, (make, calls) in CASES.items():
+        once = {side: make(torch, group) for side, group in sides.items()}
+        if make is ddp_step:
+            once |= {side: make(torch, dist.group.WORLD) for side, make in PARTS.items()}
         for number in range(rounds + 1):
             for side, call in once.items():
-                dist.barrier(sides[side])
+                dist.barrier()
                 begin = time.perf_counter()
                 for _ in range(calls):
                     call()
@@ -61,21 +125,27 @@ def work(rounds):
 def main():
     options = harness.parser(__doc__.splitlines()[0], rounds=15).parse_args()
     os.environ["PYTHONPATH"] = str(options.bin.parent / "python")
-    argv = [*harness.torchrun(2), __file__, str(options.rounds)]
-    seconds = {}
-    for line in harness.output(argv).splitlines():
-        if line.startswith("{"):
-            one = json.loads(line)
-            seconds.setdefault((one["case"], one["side"]), []).append(one["seconds"])
-    rows = []
-    for name in CALLS:
-        own, gloo = (statistics.median(seconds[name, side]) for side in ("ddprun", "Gloo"))
-        label = f"all_reduce {name}" if name in SIZES else "DDP step, 10-10-5"
-        rows.append([label, f"{own * 1e6:.1f} us", f"{gloo * 1e6:.1f} us", f"{gloo / own:.1f}"])
-    harness.table(["2 ranks", "ddprun", "Gloo", "Gloo / ddprun"], rows)
-    harness.write_json(options, "python_backend", [
-        {"case": case, "side": side, "seconds_all": values}
-        for (case, side), values in seconds.items()])
+    results = []
+    for ranks in (2, 4):
+        seconds = {}
+        argv = [*harness.torchrun(ranks), __file__, str(options.rounds)]
+        for line in harness.output(argv).splitlines():
+            if line.startswith("{"):
+                one = json.loads(line)
+                seconds.setdefault((one["case"], one["side"]), []).append(one["seconds"])
+        rows = []
+        for name in CASES:
+            own, gloo = (statistics.median(seconds[name, side]) for side in ("ddprun", "Gloo"))
+            rows.append([name, f"{own * 1e6:.1f} us", f"{gloo * 1e6:.1f} us", f"{gloo / own:.1f}"])
+        harness.table([f"{ranks} ranks", "ddprun", "Gloo", "Gloo / ddprun"], rows)
+        step = {side: statistics.median(values) * 1e6 for (case, side), values in seconds.items()
+                if case == "DDP step, 10-10-5"}
+        alone = step.pop("one process")
+        more = ", ".join(f"{side} {value - alone:.1f} us" for side, value in step.items())
+        print(f"\nThe DDP step of one process: {alone:.1f} us. Beyond it: {more}.\n")
+        results += [{"ranks": ranks, "case": case, "side": side, "seconds_all": values}
+                    for (case, side), values in seconds.items()]
+    harness.write_json(options, "python_backend", results)
 
 
 if __name__ == "__main__":
