@@ -8,6 +8,13 @@ find_package(GTest REQUIRED)
 
 # What a sanitizer build needs: the tests labelled "sanitize" (scripts/test.sh).
 add_custom_target(sanitize_tests)
+# For tests that take most of the thread sanitizer's time, building included, and whose threads other
+# tests have, too: they are its tests only in `scripts/test.sh --long`, and always those of the other.
+option(DDPRUN_SANITIZE_ALL "Label all tests for the thread sanitizer that are for the other" OFF)
+set(DDPRUN_SANITIZE_LABEL sanitize)
+if(DDPRUN_SANITIZE STREQUAL "thread" AND NOT DDPRUN_SANITIZE_ALL)
+  set(DDPRUN_SANITIZE_LABEL "")
+endif()
 
 function(ddprun_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})

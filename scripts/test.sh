@@ -25,7 +25,7 @@ TEXT
 run_sanitizer() {
   local -x CXX=$CXX
   ! command -v clang++ >/dev/null || CXX=clang++  # it compiles them in half the time
-  configure "$1"
+  configure "$1" -DDDPRUN_SANITIZE_ALL="$long"
   build "$1" sanitize_tests
   say "Test build/$1"
   # One OpenMP thread: LibTorch's own threads are not instrumented, and would look like races.
