@@ -8,8 +8,9 @@ find_package(GTest REQUIRED)
 
 # What a sanitizer build needs: the tests labelled "sanitize" (scripts/test.sh).
 add_custom_target(sanitize_tests)
-# For tests that take most of the thread sanitizer's time, building included, and whose threads other
-# tests have, too: they are its tests only in `scripts/test.sh --long`, and always those of the other.
+# For tests that take most of the thread sanitizer's time, building included, and whose threads
+# other tests have, too: they are its tests only in `scripts/test.sh --long`, and always those of
+# the address sanitizer.
 option(DDPRUN_SANITIZE_ALL "Label all tests for the thread sanitizer that are for the other" OFF)
 set(DDPRUN_SANITIZE_LABEL sanitize)
 if(DDPRUN_SANITIZE STREQUAL "thread" AND NOT DDPRUN_SANITIZE_ALL)
