@@ -109,7 +109,7 @@ def work(rounds):
     for name, (make, calls) in CASES.items():
         once = {side: make(torch, group) for side, group in sides.items()}
         if make is ddp_step:
-            once |= {side: make(torch, dist.group.WORLD) for side, make in PARTS.items()}
+            once |= {side: part(torch, dist.group.WORLD) for side, part in PARTS.items()}
         for number in range(rounds + 1):
             for side, call in once.items():
                 dist.barrier()

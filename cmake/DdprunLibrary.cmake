@@ -28,7 +28,7 @@ function(ddprun_compile_options target)
   endif()
   if(DDPRUN_SANITIZE)
     if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-      # g++ defines them by itself.
+      # g++ defines __SANITIZE_ADDRESS__ or __SANITIZE_THREAD__ by itself.
       string(REGEX MATCH "address|thread" kind ${DDPRUN_SANITIZE})
       string(TOUPPER ${kind} kind)
       target_compile_definitions(${target} PRIVATE __SANITIZE_${kind}__)

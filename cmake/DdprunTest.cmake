@@ -11,7 +11,7 @@ add_custom_target(sanitize_tests)
 # For tests that take most of the thread sanitizer's time, building included, and whose threads
 # other tests have, too: they are its tests only in `scripts/test.sh --long`, and always those of
 # the address sanitizer.
-option(DDPRUN_SANITIZE_ALL "Label all tests for the thread sanitizer that are for the other" OFF)
+option(DDPRUN_SANITIZE_ALL "The thread sanitizer has all tests that the address sanitizer has" OFF)
 set(DDPRUN_SANITIZE_LABEL sanitize)
 if(DDPRUN_SANITIZE STREQUAL "thread" AND NOT DDPRUN_SANITIZE_ALL)
   set(DDPRUN_SANITIZE_LABEL "")
