@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes tests/golden/lr_schedulers.json: the learning rates of torch.optim.lr_scheduler's
-ReduceLROnPlateau for many rows of values of a metric, and of its StepLR.
+ReduceLROnPlateau for many rows of values of a metric, and of its StepLR and MultiStepLR.
 
 Usage: scripts/make_golden_lr_schedulers.py [FOLDER]     (default: tests/golden of this checkout)
 
@@ -13,7 +13,7 @@ import random
 import sys
 
 import torch
-from torch.optim.lr_scheduler import ReduceLROnPlateau, StepLR
+from torch.optim.lr_scheduler import MultiStepLR, ReduceLROnPlateau, StepLR
 
 
 def optimizer():
@@ -47,18 +47,29 @@ def plateaus(draw):
     return cases
 
 
+def rates_of(make):
+    """The learning rates of 40 steps."""
+    sgd = optimizer()
+    scheduler = make(sgd)
+    rates = []
+    for _ in range(40):
+        rates.append(rate_of(sgd))
+        sgd.step()
+        scheduler.step()
+    return rates
+
+
 def steps():
-    cases = []
-    for size, gamma in ((1, 0.9), (3, 0.5), (7, 0.1), (30, 0.1)):
-        sgd = optimizer()
-        scheduler = StepLR(sgd, size, gamma)
-        rates = []
-        for _ in range(40):
-            rates.append(rate_of(sgd))
-            sgd.step()
-            scheduler.step()
-        cases.append({"step_size": size, "gamma": gamma, "rates": rates})
-    return cases
+    return [{"step_size": size, "gamma": gamma,
+             "rates": rates_of(lambda sgd, size=size, gamma=gamma: StepLR(sgd, size, gamma))}
+            for size, gamma in ((1, 0.9), (3, 0.5), (7, 0.1), (30, 0.1))]
+
+
+def multi_steps():
+    return [{"milestones": milestones, "gamma": gamma,
+             "rates": rates_of(lambda sgd, at=milestones, gamma=gamma: MultiStepLR(sgd, at, gamma))}
+            for milestones, gamma in (([1], 0.5), ([20, 30], 0.1), ([30, 10, 10], 0.3),
+                                      ([50], 0.1))]
 
 
 def main():
@@ -66,7 +77,7 @@ def main():
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else checkout / "tests/golden").resolve()
     (folder / "lr_schedulers.json").write_text(
         json.dumps({"torch": torch.__version__, "reduce_lr_on_plateau": plateaus(random.Random(1)),
-                    "step": steps()}) + "\n")
+                    "step": steps(), "multi_step": multi_steps()}) + "\n")
 
 
 if __name__ == "__main__":

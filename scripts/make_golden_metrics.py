@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/metrics.json: classes, predictions, and what scikit-learn says of them.
+"""Makes tests/golden/metrics.json: classes, numbers, scores, and what scikit-learn says of them.
 
 Usage: scripts/make_golden_metrics.py [FOLDER]     (default: tests/golden of this checkout)
 
@@ -11,6 +11,8 @@ import pathlib
 import random
 import sys
 
+import numpy
+import scipy.special
 import sklearn
 from sklearn import metrics
 
@@ -21,17 +23,36 @@ def case(classes, targets, predictions):
         "f1_macro": metrics.f1_score(targets, predictions, average="macro", zero_division=0),
         "mcc": metrics.matthews_corrcoef(targets, predictions),
     }
-    values["f1"] = (
-        metrics.f1_score(targets, predictions, zero_division=0)
-        if classes == 2
-        else values["f1_macro"]
-    )
+    average = "binary" if classes == 2 else "macro"
+    for name in ("precision", "recall", "f1"):
+        values[name] = getattr(metrics, f"{name}_score")(targets, predictions, average=average,
+                                                         zero_division=0)
     return {
         "classes": classes,
         "targets": targets,
         "predictions": predictions,
         "values": {name: float(value) for name, value in values.items()},
     }
+
+
+def scored(draw, classes, samples):
+    """Scores with many ties, and the area under the ROC curve of their softmax."""
+    targets = [i % classes for i in range(samples)]
+    scores = [[round(draw.gauss(1 if c == target else 0, 1), 1) for c in range(classes)]
+              for target in targets]
+    probabilities = scipy.special.softmax(numpy.array(scores), axis=1)
+    area = (metrics.roc_auc_score(targets, probabilities[:, 1]) if classes == 2 else
+            metrics.roc_auc_score(targets, probabilities, multi_class="ovr"))
+    return {"targets": targets, "scores": scores, "roc_auc": float(area)}
+
+
+def rows(draw, columns, offset):
+    """Targets of several numbers far from 0, and guesses."""
+    targets = [[offset + draw.gauss(0, 2) for _ in range(columns)] for _ in range(30)]
+    guesses = [[x + draw.gauss(0, 1 + column) for column, x in enumerate(row)] for row in targets]
+    return {"targets": targets, "predictions": guesses,
+            "r2": metrics.r2_score(targets, guesses),
+            "rmse": metrics.mean_squared_error(targets, guesses) ** 0.5}
 
 
 def main():
@@ -62,6 +83,8 @@ def main():
             "mse": metrics.mean_squared_error(numbers, guesses),
             "mae": metrics.mean_absolute_error(numbers, guesses),
         },
+        "scores": [scored(draw, classes, 61) for classes in (2, 2, 3, 5)],
+        "rows": [rows(draw, 1, 0), rows(draw, 3, 1000)],
     }
     (folder / "metrics.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
 

@@ -123,8 +123,15 @@ void CheckScheduler(Checker& check) {
     check.Conflict("scheduler.step_size", "The learning rate cannot fall after every 0 steps:",
                    "Write \"1000 steps\" or \"30 epochs\".");
   }
-  for (const auto& [path, steps] : {std::pair("scheduler.warmup_steps", scheduler.warmup_steps),
-                                    std::pair("scheduler.decay_steps", scheduler.decay_steps)}) {
+  const bool at_milestones = scheduler.lr_scheduler_type == LrSchedulerType::kMultiStep;
+  if (at_milestones && scheduler.milestones.empty()) {
+    check.Missing("scheduler.milestones", "scheduler.lr_scheduler_type \"multi_step\"");
+  }
+  std::vector<std::pair<const char*, double>> given = {
+      {"scheduler.warmup_steps", scheduler.warmup_steps},
+      {"scheduler.decay_steps", scheduler.decay_steps}};
+  for (const double steps : scheduler.milestones) given.emplace_back("scheduler.milestones", steps);
+  for (const auto& [path, steps] : given) {
     if (steps < 1 || std::trunc(steps) == steps) continue;
     check.Conflict(path, "From 1 on this is a number of steps, which cannot have a fraction:",
                    "Below 1 it is a share of the run: 0.1 is a tenth of it.");
@@ -206,7 +213,8 @@ void CheckMetrics(Checker& check) {
   for (const std::string& metric : check.config.evaluation.metrics) {
     const bool fits_both =
         metric == Word(Metric::kPerplexity) || std::ranges::count(words, metric) == 0;
-    const bool of_numbers = metric == Word(Metric::kMse) || metric == Word(Metric::kMae);
+    const bool of_numbers = metric == Word(Metric::kMse) || metric == Word(Metric::kRmse) ||
+                            metric == Word(Metric::kMae) || metric == Word(Metric::kR2);
     if (fits_both || of_numbers == numbers) continue;
     const std::string kind = numbers ? "numbers" : "classes or tokens";
     check.Conflict(

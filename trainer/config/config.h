@@ -5,6 +5,7 @@
 
 #include "trainer/config/data_config.h"
 #include "trainer/config/model_config.h"
+#include "trainer/config/optimizer_config.h"
 #include "trainer/config/strategy_config.h"
 #include "trainer/config/training_config.h"
 

@@ -37,6 +37,8 @@ struct DataConfig {
   std::vector<std::string> test_files;
   double validation_fraction = 0.0;  // of the training samples, if there are no files for it
   int64_t max_seq_length = 128;      // tokens
+  int64_t max_train_samples = 0;     // 0 means all
+  int64_t max_eval_samples = 0;      // of the validation data; 0 means all
   bool shuffle = true;
   int64_t data_seed = 42;  // the sampler's seed; by default ReadConfig() sets it to run.seed
   bool dataloader_drop_last = false;

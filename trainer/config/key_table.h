@@ -30,6 +30,7 @@ std::vector<Key> PipelineKeys();
 std::vector<Key> CommKeys();
 std::vector<Key> CheckpointKeys();
 std::vector<Key> EvaluationKeys();
+std::vector<Key> SampleKeys();
 std::vector<Key> ReportKeys();
 
 // Begins a row: with {.DDPRUN_KEY(data, shuffle), ...} "data.shuffle" fills config.data.shuffle.

@@ -103,6 +103,21 @@ std::vector<Key> FileDataKeys() {
                    {"validation_split", "Keras"},
                    {"test_size", "scikit-learn"},
                    {"validation_split_percentage", "Hugging Face", "There it is in percent."}}},
+      {.DDPRUN_KEY(data, max_train_samples),
+       .meaning = "Trains on so many samples only: the beginning of text and token files, in other "
+                  "formats samples at equal distances. 0: all.",
+       .unit = "samples",
+       .range = kSizeOrZero,
+       .aliases = {{"limit_train_batches overfit_batches", "Lightning",
+                    "Here it is a number of samples."}}},
+      {.DDPRUN_KEY(data, max_eval_samples),
+       .meaning = "Evaluates on so many samples of the validation data only, chosen as those of "
+                  "data.max_train_samples. 0: all.",
+       .unit = "samples",
+       .range = kSizeOrZero,
+       .aliases = {{"limit_val_batches", "Lightning", "Here it is a number of samples."},
+                   {"eval_iters", "nanoGPT", "There it is a number of batches."},
+                   {"val_max_steps", "llm.c", "There it is a number of batches."}}},
       {.DDPRUN_KEY(data, on_bad_row),
        .meaning = "A row or an image that cannot be read: \"error\" ends the run with the file "
                   "and line, \"skip\" leaves it out and counts it. With \"skip\" all images are "

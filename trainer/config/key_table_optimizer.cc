@@ -31,6 +31,12 @@ std::vector<Key> OptimizerKeys() {
        .range = AtLeast(0),
        .derived_default = "0.1 for adamw, 0 for others",
        .aliases = {{"wd l2 l2_reg", "PyTorch examples"}}},
+      {.DDPRUN_KEY(optimizer, weight_decay_factors),
+       .meaning = "Factors of the weight decay of some parameters, as "
+                  "optimizer.learning_rate_factors has them of the learning rate: {\"classifier\": "
+                  "0.1}. Parameters of optimizer.no_decay still have none.",
+       .derived_default = "none",
+       .aliases = {{"wd_mult decay_mult", "PyTorch examples"}}},
       {.DDPRUN_KEY(optimizer, ema_decay),
        .meaning = "Keeps an exponential moving average of the weights: after each step it keeps "
                   "this share of itself, such as 0.999, and takes the rest from the weights. "

@@ -74,10 +74,17 @@ std::vector<Key> EvaluationKeys() {
                    {"eval_strategy evaluation_strategy", "Hugging Face",
                     "For \"epoch\" write \"1 epoch\"."},
                    {"check_val_every_n_epoch", "Lightning", "For 2 write \"2 epochs\"."}}},
+      {.DDPRUN_KEY(evaluation, eval_on_start),
+       .meaning = "Evaluates before the first step, too. This evaluation is reported, and decides "
+                  "neither about the best step nor about the learning rate.",
+       .aliases = {{"num_sanity_val_steps", "Lightning",
+                    "There it is a number of batches; data.max_eval_samples limits all "
+                    "evaluations."}}},
       {.DDPRUN_KEY(evaluation, metrics),
-       .meaning = "Any of \"accuracy\", \"f1\", \"f1_macro\", \"mcc\", \"perplexity\", \"mse\", "
-                  "\"mae\". Empty: accuracy for classes, perplexity for tokens. A plugin's own "
-                  "metrics are always computed. Exact over the ranks.",
+       .meaning = "Any of \"accuracy\", \"precision\", \"recall\", \"f1\", \"f1_macro\", \"mcc\", "
+                  "\"roc_auc\", \"perplexity\", \"mse\", \"rmse\", \"mae\", \"r2\", as in "
+                  "scikit-learn: docs/metrics.md. Empty: accuracy for classes, perplexity for "
+                  "tokens. A plugin's own metrics are always computed. Exact over the ranks.",
        .aliases = {{"compute_metrics", "Hugging Face"},
                    {"valid-metrics", "Marian"},
                    {"metric", "PyTorch examples"}}},
@@ -93,6 +100,11 @@ std::vector<Key> EvaluationKeys() {
        .meaning = "The metric must be better than the best by more than this to improve.",
        .range = AtLeast(0),
        .aliases = {{"min_delta", "Lightning"}}},
+  };
+}
+
+std::vector<Key> SampleKeys() {
+  return {
       {.DDPRUN_KEY(evaluation, sample_prompt),
        .meaning = "Beginning of the text that is generated at the end of the run.",
        .only_for = {"model.type", {"gpt", "llama"}},

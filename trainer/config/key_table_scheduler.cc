@@ -77,10 +77,18 @@ std::vector<Key> ScheduleShapeKeys() {
        .only_for = {"scheduler.lr_scheduler_type", {"step"}},
        .counted = CountedIn::kSteps,
        .aliases = {{"lr_step_size", "PyTorch examples"}, {"decay_epochs", "timm"}}},
-      {.DDPRUN_KEY(scheduler, gamma),
-       .meaning = "Factor of the learning rate after each scheduler.step_size.",
+      {.DDPRUN_KEY(scheduler, milestones),
+       .meaning = "The learning rate is multiplied by scheduler.gamma after each of these numbers "
+                  "of steps; below 1 they are shares of the run, as [0.5, 0.75].",
+       .unit = "optimizer steps or share",
        .range = Above(0),
-       .only_for = {"scheduler.lr_scheduler_type", {"step"}},
+       .only_for = {"scheduler.lr_scheduler_type", {"multi_step"}},
+       .aliases = {{"lr_milestones lr_steps", "PyTorch examples"}, {"decay_milestones", "timm"}}},
+      {.DDPRUN_KEY(scheduler, gamma),
+       .meaning = "Factor of the learning rate after each scheduler.step_size, or at each of "
+                  "scheduler.milestones.",
+       .range = Above(0),
+       .only_for = {"scheduler.lr_scheduler_type", {"step", "multi_step"}},
        .aliases = {{"lr_gamma", "PyTorch examples"}, {"decay_rate", "timm"}}},
       {.DDPRUN_KEY(scheduler, plateau_factor),
        .meaning = "Factor of the learning rate after scheduler.plateau_patience evaluations that "

@@ -72,7 +72,7 @@ std::vector<Key> MakeKeys() {
         OtherModelKeys,    DataKeys,       FileDataKeys,      TextDataKeys,    CsvDataKeys,
         OtherDataKeys,     TrainingKeys,   LoraKeys,          ComputeKeys,     OptimizerKeys,
         OptimizerKindKeys, SchedulerKeys,  ScheduleShapeKeys, StrategyKeys,    PipelineKeys,
-        CommKeys,          CheckpointKeys, EvaluationKeys,    ReportKeys}) {
+        CommKeys,          CheckpointKeys, EvaluationKeys,    SampleKeys,      ReportKeys}) {
     std::vector<Key> section = rows();
     keys.insert(keys.end(), std::make_move_iterator(section.begin()),
                 std::make_move_iterator(section.end()));

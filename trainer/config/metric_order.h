@@ -9,7 +9,7 @@ namespace ddprun::trainer {
 
 // Returns true for a plugin's own metric, unless its name ends with "loss" or "error".
 constexpr bool HigherIsBetter(std::string_view metric) {
-  constexpr std::array<std::string_view, 3> kErrors = {"perplexity", "mse", "mae"};
+  constexpr std::array<std::string_view, 4> kErrors = {"perplexity", "mse", "rmse", "mae"};
   return std::ranges::find(kErrors, metric) == kErrors.end() && !metric.ends_with("loss") &&
          !metric.ends_with("error");
 }

@@ -1,21 +1,22 @@
-// Learning rates of some parameters: optimizer.learning_rate_factors.
+// Factors of the learning rate and of the weight decay of some parameters:
+// optimizer.learning_rate_factors and optimizer.weight_decay_factors.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "trainer/config/training_config.h"
+#include "trainer/config/value_types.h"
 
 namespace ddprun::trainer {
 
-// The parameters whose names have `word` (trainer/optim/name_words.h) get the learning rate times
-// `factor`.
+// The parameters whose names have `word` (trainer/optim/name_words.h) get the learning rate, or the
+// weight decay, times `factor`.
 struct RateFactor {
   std::string word;
   double factor = 1;
 };
 
-// REQUIRES: the config was checked.
-std::vector<RateFactor> RateFactorsOf(const OptimizerConfig& config);
+// REQUIRES: the key was checked.
+std::vector<RateFactor> RateFactorsOf(const JsonText& factors);
 
 }  // namespace ddprun::trainer

@@ -32,13 +32,15 @@ DDPRUN_WORDS(OnBadRow, {"error", "skip"})
 DDPRUN_WORDS(OnMissing, {"error", "skip", "mean"})
 DDPRUN_WORDS(TargetType, {"class", "number"})
 DDPRUN_WORDS(Loss, {"auto", "cross_entropy", "mse", "causal_lm"})
-DDPRUN_WORDS(Metric, {"accuracy", "f1", "f1_macro", "mcc", "perplexity", "mse", "mae"})
+DDPRUN_WORDS(Metric,
+             {"accuracy", "precision", "recall", "f1", "f1_macro", "mcc", "roc_auc", "perplexity",
+              "mse", "rmse", "mae", "r2"})
 DDPRUN_WORDS(Precision, {"fp32", "bf16", "fp16"})
 DDPRUN_WORDS(MatmulSetting, {"auto", "default", "onednn"})
 DDPRUN_WORDS(OptimizerType, {"adamw", "adam", "sgd", "adagrad", "lion"})
 DDPRUN_WORDS(LrSchedulerType,
              {"cosine", "linear", "constant", "cosine_with_restarts", "polynomial", "inverse_sqrt",
-              "warmup_stable_decay", "step", "reduce_lr_on_plateau"})
+              "warmup_stable_decay", "step", "multi_step", "reduce_lr_on_plateau"})
 DDPRUN_WORDS(DecayType, {"cosine", "linear", "1-sqrt"})
 DDPRUN_WORDS(StrategyType,
              {"auto", "single", "ddp", "dp", "model_parallel", "pipeline", "tensor_parallel",

@@ -31,6 +31,8 @@ class DatasetPart final : public Dataset {
   std::vector<std::string> Files() const override { return whole_.Files(); }
   bool in_memory() const override { return whole_.in_memory(); }
 
+  const Dataset& whole() const { return whole_; }
+
  private:
   std::vector<int64_t> Places(std::span<const int64_t> indices) const;
 

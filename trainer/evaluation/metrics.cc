@@ -20,13 +20,19 @@ namespace ddprun::trainer {
 
 namespace {
 
+// Metrics that are computed from counts by class.
+constexpr bool OfCounts(Metric metric) {
+  return metric == Metric::kPrecision || metric == Metric::kRecall || metric == Metric::kF1 ||
+         metric == Metric::kF1Macro || metric == Metric::kMcc;
+}
+
 constexpr bool OfClasses(Metric metric) {
-  return metric == Metric::kAccuracy || metric == Metric::kF1 || metric == Metric::kF1Macro ||
-         metric == Metric::kMcc;
+  return metric == Metric::kAccuracy || metric == Metric::kRocAuc || OfCounts(metric);
 }
 
 constexpr bool OfNumbers(Metric metric) {
-  return metric == Metric::kMse || metric == Metric::kMae;
+  return metric == Metric::kMse || metric == Metric::kRmse || metric == Metric::kMae ||
+         metric == Metric::kR2;
 }
 
 bool Has(std::span<const Metric> metrics, bool (*kind)(Metric)) {
@@ -41,8 +47,9 @@ Failure DoesNotFit(const at::Tensor& outputs, const at::Tensor& targets, const c
   return Failure(Error{.code = Code::kUsage,
                        .title = "METRIC DOES NOT FIT",
                        .what = text.str(),
-                       .hint = "accuracy, f1, f1_macro and mcc are for classes, mse and mae for "
-                               "numbers, perplexity for both tokens and classes.",
+                       .hint = "accuracy, precision, recall, f1, f1_macro, mcc and roc_auc are for "
+                               "classes, mse, rmse, mae and r2 for numbers, perplexity for both "
+                               "tokens and classes.",
                        .page = "metric-does-not-fit"});
 }
 
@@ -73,7 +80,11 @@ MetricSums::MetricSums(std::vector<Metric> metrics, OwnMetrics* own)
 }
 
 bool MetricSums::CountsClasses() const {
-  return Has(metrics_, [](Metric m) { return OfClasses(m) && m != Metric::kAccuracy; });
+  return Has(metrics_, OfCounts);
+}
+
+bool MetricSums::Asks(Metric metric) const {
+  return std::ranges::find(metrics_, metric) != metrics_.end();
 }
 
 bool MetricSums::NeedsOutputs(const Batch& batch) {
@@ -115,6 +126,9 @@ void MetricSums::AddClasses(const at::Tensor& outputs, const at::Tensor& targets
   const at::Tensor hits = actual.masked_select(actual.eq(predicted));
   targets_ += actual.numel();
   correct_ += hits.numel();
+  if (Asks(Metric::kRocAuc)) {
+    roc_auc_.Add(outputs.reshape({-1, outputs.size(-1)}).index({counted}), actual);
+  }
   if (!CountsClasses()) return;
   const int64_t classes = outputs.size(-1);
   AddCounts(hits, classes, hits_);
@@ -129,11 +143,26 @@ void MetricSums::AddErrors(const at::Tensor& outputs, const at::Tensor& targets)
   const at::Tensor errors =
       (outputs.reshape({-1}).to(at::kDouble) - targets.reshape({-1}).to(at::kDouble));
   numbers_ += errors.numel();
-  parts_.back().squared_errors += errors.square().sum().item<double>();
-  parts_.back().absolute_errors += errors.abs().sum().item<double>();
+  Sums& sums = parts_.back();
+  sums.squared_errors += errors.square().sum().item<double>();
+  sums.absolute_errors += errors.abs().sum().item<double>();
+  if (!Asks(Metric::kR2)) return;
+  const at::Tensor rows = targets.to(at::kDouble).reshape({targets.size(0), -1});
+  const at::Tensor added =
+      at::stack({rows.sum(0), rows.square().sum(0), errors.view_as(rows).square().sum(0)}, 1)
+          .cpu()
+          .contiguous();
+  const auto* from = added.const_data_ptr<double>();
+  sums.numbers.resize(static_cast<size_t>(rows.size(1)));
+  for (NumberSums& number : sums.numbers) {
+    number.targets += *from++;
+    number.squared_targets += *from++;
+    number.squared_errors += *from++;
+  }
 }
 
 void MetricSums::SumOverRanks(c10d::Backend* control, const RankShare& ranks) {
+  if (Asks(Metric::kRocAuc)) roc_auc_.Gather(control);
   const std::array<std::vector<int64_t>*, 3> by_class = {&hits_, &predicted_, &actual_};
   // Metrics that the task decides need no counts by class.
   if (CountsClasses()) {
@@ -155,32 +184,42 @@ void MetricSums::SumOverRanks(c10d::Backend* control, const RankShare& ranks) {
     std::copy_n(from, part->size(), part->begin());
     from += part->size();
   }
-  const at::Tensor sums = trainer::SumOverRanks(RowsOfParts(control), ranks, control);
+  const size_t numbers = WidestOfRanks(control, Asks(Metric::kR2), &Sums::numbers);
+  const size_t own = WidestOfRanks(control, own_ != nullptr, &Sums::own);
+  const at::Tensor sums = trainer::SumOverRanks(RowsOfParts(numbers, own), ranks, control);
   const auto* sum = sums.const_data_ptr<double>();
-  parts_ = {Sums{.loss = sum[0], .squared_errors = sum[1], .absolute_errors = sum[2]}};
-  for (int64_t i = 3; i < sums.numel(); i += 2) parts_[0].own.push_back({sum[i], sum[i + 1]});
+  Sums all{.loss = sum[0], .squared_errors = sum[1], .absolute_errors = sum[2]};
+  sum += 3;
+  for (size_t i = 0; i < numbers; ++i, sum += 3) all.numbers.push_back({sum[0], sum[1], sum[2]});
+  for (size_t i = 0; i < own; ++i, sum += 2) all.own.push_back({sum[0], sum[1]});
+  parts_ = {std::move(all)};
 }
 
-// Returns a row of sums for each logical rank.
-at::Tensor MetricSums::RowsOfParts(c10d::Backend* control) const {
+// Returns the largest size of a list in the parts of any rank: a rank without a batch does not know
+// it. `used` is whether the list may have members; equal on all ranks.
+template <typename List>
+size_t MetricSums::WidestOfRanks(c10d::Backend* control, bool used, List Sums::*list) const {
+  if (!used) return 0;
   int64_t width = 0;
-  for (const Sums& part : parts_) width = std::max(width, std::ssize(part.own));
-  if (own_ != nullptr) {
-    // A rank without a batch does not know how many sums there are.
-    at::Tensor widest = at::tensor({width}, at::kLong);
-    AllReduceOnHost(control, widest, c10d::ReduceOp::MAX);
-    width = widest.item<int64_t>();
-  }
-  at::Tensor rows = at::zeros({std::ssize(parts_), 3 + 2 * width}, at::kDouble);
+  for (const Sums& part : parts_) width = std::max(width, std::ssize(part.*list));
+  const at::Tensor widest = at::tensor({width}, at::kLong);
+  AllReduceOnHost(control, widest, c10d::ReduceOp::MAX);
+  return static_cast<size_t>(widest.item<int64_t>());
+}
+
+// Returns a row of sums for each logical rank, with room for as many numbers and own sums.
+at::Tensor MetricSums::RowsOfParts(size_t numbers, size_t own) const {
+  const auto width = static_cast<int64_t>(3 + 3 * numbers + 2 * own);
+  at::Tensor rows = at::zeros({std::ssize(parts_), width}, at::kDouble);
   for (size_t i = 0; i < parts_.size(); ++i) {
-    auto* row = rows[static_cast<int64_t>(i)].mutable_data_ptr<double>();
-    for (const double sum : {parts_[i].loss, parts_[i].squared_errors, parts_[i].absolute_errors}) {
-      *row++ = sum;
+    const Sums& part = parts_[i];
+    std::vector<double> row = {part.loss, part.squared_errors, part.absolute_errors};
+    for (const NumberSums& number : part.numbers) {
+      row.insert(row.end(), {number.targets, number.squared_targets, number.squared_errors});
     }
-    for (const MetricSum& own : parts_[i].own) {
-      *row++ = own.sum;
-      *row++ = own.count;
-    }
+    row.resize(3 + 3 * numbers);
+    for (const MetricSum& sum : part.own) row.insert(row.end(), {sum.sum, sum.count});
+    std::ranges::copy(row, rows[static_cast<int64_t>(i)].mutable_data_ptr<double>());
   }
   return rows;
 }
@@ -203,37 +242,72 @@ double MetricSums::Value(Metric metric) const {
   switch (metric) {
     case Metric::kAccuracy:
       return Quotient(static_cast<double>(correct_), static_cast<double>(targets_));
+    case Metric::kPrecision:
+      return OfClassesThatOccur(hits_, predicted_, /*macro=*/false);
+    case Metric::kRecall:
+      return OfClassesThatOccur(hits_, actual_, /*macro=*/false);
     case Metric::kF1:
-      return hits_.size() == 2 ? BinaryF1() : MacroF1();
+      return F1(/*macro=*/false);
     case Metric::kF1Macro:
-      return MacroF1();
+      return F1(/*macro=*/true);
     case Metric::kMcc:
       return MatthewsCorrelation();
+    case Metric::kRocAuc:
+      return roc_auc_.Value();
     case Metric::kPerplexity:
       return std::exp(loss());
     case Metric::kMse:
       return Quotient(parts_[0].squared_errors, static_cast<double>(numbers_));
+    case Metric::kRmse:
+      return std::sqrt(Value(Metric::kMse));
     case Metric::kMae:
       return Quotient(parts_[0].absolute_errors, static_cast<double>(numbers_));
+    case Metric::kR2:
+      return R2();
   }
   return std::numeric_limits<double>::quiet_NaN();
 }
 
-double MetricSums::BinaryF1() const {
-  return Quotient(2.0 * static_cast<double>(hits_[1]),
-                  static_cast<double>(predicted_[1] + actual_[1]));
+// Returns the quotient of class 1 if there are two classes and not `macro`; else the mean over the
+// classes that occur.
+double MetricSums::OfClassesThatOccur(const std::vector<int64_t>& numerators,
+                                      const std::vector<int64_t>& denominators,
+                                      bool macro) const {
+  const auto of_class = [&](size_t i) {
+    return Quotient(static_cast<double>(numerators[i]), static_cast<double>(denominators[i]));
+  };
+  if (hits_.size() == 2 && !macro) return of_class(1);
+  double sum = 0;
+  double present = 0;
+  for (size_t i = 0; i < hits_.size(); ++i) {
+    if (predicted_[i] + actual_[i] == 0) continue;
+    ++present;
+    sum += of_class(i);
+  }
+  return Quotient(sum, present);
 }
 
-double MetricSums::MacroF1() const {
-  double sum = 0;
-  int64_t present = 0;
-  for (size_t i = 0; i < hits_.size(); ++i) {
-    const int64_t both = predicted_[i] + actual_[i];
-    if (both == 0) continue;
-    ++present;
-    sum += 2.0 * static_cast<double>(hits_[i]) / static_cast<double>(both);
+double MetricSums::F1(bool macro) const {
+  std::vector<int64_t> hits = hits_;
+  std::vector<int64_t> both = predicted_;
+  for (size_t i = 0; i < hits.size(); ++i) {
+    hits[i] *= 2;
+    both[i] += actual_[i];
   }
-  return Quotient(sum, static_cast<double>(present));
+  return OfClassesThatOccur(hits, both, macro);
+}
+
+double MetricSums::R2() const {
+  const std::vector<NumberSums>& numbers = parts_[0].numbers;
+  if (numbers.empty()) return std::numeric_limits<double>::quiet_NaN();
+  const auto rows = static_cast<double>(numbers_) / static_cast<double>(numbers.size());
+  double sum = 0;
+  for (const NumberSums& number : numbers) {
+    const double spread = number.squared_targets - number.targets * number.targets / rows;
+    const double constant = number.squared_errors == 0 ? 1 : 0;  // targets that are all equal
+    sum += spread > 0 ? 1 - number.squared_errors / spread : constant;
+  }
+  return sum / static_cast<double>(numbers.size());
 }
 
 // Returns Gorodkin's R_K, for any number of classes.

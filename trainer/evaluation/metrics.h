@@ -14,14 +14,16 @@
 #include <ddprun/dataset.h>
 #include "trainer/config/training_config.h"
 #include "trainer/data/dataset.h"
+#include "trainer/evaluation/roc_auc.h"
 #include "trainer/parallel/rank_tree.h"
 
 namespace ddprun::trainer {
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
-// One thread. Definitions are scikit-learn's (1.9). With two classes, f1 is the F1 of class 1; else
-// it equals f1_macro, the mean over the classes that occur in targets or predictions.
+// One thread. Definitions are scikit-learn's (1.9). With two classes, precision, recall and f1 are
+// those of class 1; else they are means over the classes that occur in targets or predictions, as
+// f1_macro always is. r2 is the mean over the numbers of a target.
 class MetricSums {
  public:
   // `own` are metrics of the model, which must outlive this; nullptr means none. Without any
@@ -46,22 +48,35 @@ class MetricSums {
   NamedValues Values() const;
 
  private:
+  // Sums over targets y and outputs x.
+  struct NumberSums {
+    double targets = 0;
+    double squared_targets = 0;
+    double squared_errors = 0;  // (x - y)^2
+  };
   // Sums that depend on the order of adding.
   struct Sums {
     double loss = 0;
     double squared_errors = 0;
     double absolute_errors = 0;
-    std::vector<MetricSum> own = {};  // of the model's metrics
+    std::vector<NumberSums> numbers = {};  // by number of a target; for r2
+    std::vector<MetricSum> own = {};       // of the model's metrics
   };
 
   bool CountsClasses() const;
+  bool Asks(Metric metric) const;
   void AddOwn(const at::Tensor& outputs, const Batch& batch);
-  at::Tensor RowsOfParts(c10d::Backend* control) const;
+  at::Tensor RowsOfParts(size_t numbers, size_t own) const;
+  template <typename List>
+  size_t WidestOfRanks(c10d::Backend* control, bool used, List Sums::*list) const;
   void AddClasses(const at::Tensor& outputs, const at::Tensor& targets);
   void AddErrors(const at::Tensor& outputs, const at::Tensor& targets);
   double Value(Metric metric) const;
-  double MacroF1() const;
-  double BinaryF1() const;
+  double OfClassesThatOccur(const std::vector<int64_t>& numerators,
+                            const std::vector<int64_t>& denominators,
+                            bool macro) const;
+  double F1(bool macro) const;
+  double R2() const;
   double MatthewsCorrelation() const;
 
   const bool by_task_;
@@ -78,6 +93,7 @@ class MetricSums {
   std::vector<int64_t> predicted_;
   std::vector<int64_t> actual_;
   int64_t numbers_ = 0;  // targets that are numbers
+  RocAuc roc_auc_;
 };
 
 }  // namespace ddprun::trainer

@@ -62,15 +62,19 @@ void CheckFreeze(const Model& shape, const std::vector<std::string>& words) {
 }
 
 void CheckRateFactors(const Model& shape, const OptimizerConfig& config) {
-  for (const RateFactor& one : RateFactorsOf(config)) {
-    if (!IsOfNoParameter(one.word, shape)) continue;
-    throw Failure(Error{.code = Code::kUsage,
-                        .title = "NO SUCH PARAMETER",
-                        .where = "optimizer.learning_rate_factors",
-                        .what = NoParameterHas(one.word),
-                        .hint = NamesOf(shape),
-                        .page = "no-such-parameter"});
-  }
+  const auto check = [&](const char* key, const JsonText& factors) {
+    for (const RateFactor& one : RateFactorsOf(factors)) {
+      if (!IsOfNoParameter(one.word, shape)) continue;
+      throw Failure(Error{.code = Code::kUsage,
+                          .title = "NO SUCH PARAMETER",
+                          .where = key,
+                          .what = NoParameterHas(one.word),
+                          .hint = NamesOf(shape),
+                          .page = "no-such-parameter"});
+    }
+  };
+  check("optimizer.learning_rate_factors", config.learning_rate_factors);
+  check("optimizer.weight_decay_factors", config.weight_decay_factors);
 }
 
 }  // namespace ddprun::trainer

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/config/training_config.h"
+#include "trainer/config/optimizer_config.h"
 #include "trainer/models/model.h"
 
 namespace ddprun::trainer {
@@ -16,7 +16,8 @@ void Freeze(Model& model, const std::vector<std::string>& words);
 // is the whole model.
 void CheckFreeze(const Model& shape, const std::vector<std::string>& words);
 
-// Throws Failure if a word of optimizer.learning_rate_factors is in no parameter's name.
+// Throws Failure if a word of optimizer.learning_rate_factors or weight_decay_factors is in no
+// parameter's name.
 void CheckRateFactors(const Model& shape, const OptimizerConfig& config);
 
 }  // namespace ddprun::trainer

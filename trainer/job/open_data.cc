@@ -109,13 +109,19 @@ std::unique_ptr<Dataset> OpenChats(const Config& config, const std::vector<std::
       options, LoadTokenizer(data.tokenizer.empty() ? config.model.name_or_path : data.tokenizer));
 }
 
+// Returns the table whose training rows decided measures and categories; nullptr if there is none.
+const CsvDataset* TableOf(const Dataset* training) {
+  const auto* part = dynamic_cast<const DatasetPart*>(training);
+  return static_cast<const CsvDataset*>(part == nullptr ? training : &part->whole());
+}
+
 // `takes` is CsvDatasetOptions::takes.
 std::unique_ptr<Dataset> OpenTable(const DataConfig& data,
                                    const std::vector<std::string>& files,
                                    const Dataset* training,
                                    Targets targets = Targets::kRead,
                                    std::function<bool(int64_t row)> takes = nullptr) {
-  const auto* table = static_cast<const CsvDataset*>(training);
+  const CsvDataset* table = TableOf(training);
   const CsvDatasetOptions options{.files = files,
                                   .delimiter = data.delimiter.front(),
                                   .target = data.label_column,
@@ -285,6 +291,17 @@ void SetAside(std::unique_ptr<Dataset> whole, int64_t count, Job& job) {
   job.wholes.push_back(std::move(whole));
 }
 
+// Replaces `data` by `count` of its samples, if it has more; 0 means all.
+void KeepSome(int64_t count, std::unique_ptr<Dataset>& data, Job& job) {
+  if (data == nullptr || count == 0 || count >= data->size()) return;
+  const int64_t size = data->size();
+  const bool first = data->tokens_per_sample() > 0;
+  auto part = std::make_unique<DatasetPart>(*data, count, [=](int64_t i) {
+    return first ? i : i * size / count;  // files are often sorted by class
+  });
+  job.wholes.push_back(std::exchange(data, std::move(part)));
+}
+
 }  // namespace
 
 void OpenData(Job& job, const Attempt& attempt) {
@@ -326,6 +343,8 @@ void OpenData(Job& job, const Attempt& attempt) {
       }
     });
   }
+  KeepSome(data.max_train_samples, job.train, job);
+  KeepSome(data.max_eval_samples, job.validation, job);
   if (data.length_grouped) job.train_lengths = job.train->Lengths();
 }
 

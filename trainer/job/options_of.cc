@@ -128,6 +128,7 @@ ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, const StepPlan&
           .decay = config.decay_steps,
           .decay_type = config.decay_type,
           .step_size = StepsOf(config.step_size, plan.steps_per_epoch),
+          .milestones = config.milestones,
           .gamma = config.gamma,
           .total_steps = plan.total_steps};
 }

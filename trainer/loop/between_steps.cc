@@ -13,8 +13,8 @@
 namespace ddprun::trainer {
 
 bool BetweenSteps::Begin() {
-  if (evaluations_.is_running()) return Decide();
-  if (!owes_evaluation_ || run_.job.validation == nullptr) return false;
+  if (run_.step > 0 && evaluations_.is_running()) return Decide();
+  if (!evaluations_.IsOwed(owes_evaluation_)) return false;
   // If this start gives the evaluation up, too, the checkpoint still owes it.
   const bool done = EvaluateModel();
   if (checkpoints_.found_best()) Save();
@@ -129,7 +129,7 @@ bool BetweenSteps::EvaluateModel() {
   } catch (const EvaluationFailed& failed) {
     evaluations_.ShowAverages(false);
     // Saves the steps before the failed evaluation.
-    if (!checkpoints_.has_begun(run_.step)) Save(/*evaluation_due=*/true);
+    if (run_.step > 0 && !checkpoints_.has_begun(run_.step)) Save(/*evaluation_due=*/true);
     FinishSave();
     if (failed.own != nullptr) std::rethrow_exception(failed.own);
     while (true) run_.WaitForAllRanks();  // the rank that failed says why, and ends all others
@@ -137,7 +137,7 @@ bool BetweenSteps::EvaluateModel() {
   evaluations_.End();
   recovery_.EnterPhase(WorkerPhase::kTraining);
   evaluations_.Note(std::move(report));
-  checkpoints_.NoteEvaluation(evaluations_.last());
+  if (run_.step > 0) checkpoints_.NoteEvaluation(evaluations_.last());
   return true;
 }
 

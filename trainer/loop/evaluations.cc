@@ -13,8 +13,15 @@ namespace ddprun::trainer {
 
 bool Evaluations::IsDue() const {
   if (run_.job.validation == nullptr) return false;
+  if (run_.step == 0) {  // a rank that replaces a lost one may know its report already
+    return run_.job.config.evaluation.eval_on_start && last_.samples == 0;
+  }
   return run_.step == run_.plan.total_steps ||
          trainer::IsDue(run_.job.config.evaluation.eval_steps, run_.step, run_.plan);
+}
+
+bool Evaluations::IsOwed(bool by_checkpoint) const {
+  return run_.step == 0 ? IsDue() : by_checkpoint && run_.job.validation != nullptr;
 }
 
 void Evaluations::Begin() {
@@ -32,7 +39,7 @@ void Evaluations::Note(EvalReport report) {
   report.epoch = static_cast<double>(run_.step) / static_cast<double>(run_.plan.steps_per_epoch);
   last_ = std::move(report);
   if (run_.observers != nullptr) run_.observers->Notify(&Observer::OnEval, last_);
-  LowerLearningRate();
+  if (run_.step > 0) LowerLearningRate();
 }
 
 void Evaluations::ShowAverages(bool wanted) {

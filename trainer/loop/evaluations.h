@@ -10,8 +10,11 @@ class Evaluations {
  public:
   explicit Evaluations(RunState& run) : run_(run) {}
 
-  // Returns whether the model is to be evaluated after RunState::step.
+  // Returns whether the model is to be evaluated after RunState::step; 0 is before the first step.
   bool IsDue() const;
+  // Returns whether the model is to be evaluated before the next step. `by_checkpoint` means that
+  // the checkpoint from which the run goes on was saved before its evaluation.
+  bool IsOwed(bool by_checkpoint) const;
   // Returns whether an evaluation has begun and not ended. A rank that replaces a lost one begins
   // with it.
   bool is_running() const { return running_; }

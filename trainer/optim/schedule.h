@@ -5,8 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <numbers>
+#include <vector>
 
-#include "trainer/config/training_config.h"
+#include "trainer/config/optimizer_config.h"
 
 namespace ddprun::trainer {
 
@@ -20,7 +21,8 @@ struct ScheduleOptions {
   double decay = 0;              // warmup_stable_decay: the last steps, as `warmup`
   DecayType decay_type = DecayType::kCosine;  // warmup_stable_decay
   double step_size = 0;                       // step: in optimizer steps
-  double gamma = 0.1;                         // step
+  std::vector<double> milestones = {};        // multi_step: each as `warmup`
+  double gamma = 0.1;                         // step, multi_step
   int64_t total_steps = 0;                    // optimizer steps of the run, warmup included
 };
 
@@ -89,6 +91,11 @@ inline double ShapeFactor(const ScheduleOptions& options, int64_t step) {
     }
     case LrSchedulerType::kStep:
       return std::pow(options.gamma, IntervalsIn(options.step_size, step));
+    case LrSchedulerType::kMultiStep:
+      return std::pow(options.gamma, static_cast<double>(std::ranges::count_if(
+                                         options.milestones, [&](double milestone) {
+                                           return WholeSteps(milestone, total) <= step;
+                                         })));
     case LrSchedulerType::kReduceLrOnPlateau:
       return 1.0;  // Plateau has the factor
   }
@@ -97,7 +104,8 @@ inline double ShapeFactor(const ScheduleOptions& options, int64_t step) {
 
 // Returns learning rate / peak learning rate for optimizer step `step`, counted from 0. Warmup
 // rises to 1 at step WarmupSteps(); at step 0 it is 0, or else 1 / (WarmupSteps() + 1). Then the
-// shape falls to min_lr_ratio at total_steps and stays there; inverse_sqrt and step fall for ever.
+// shape falls to min_lr_ratio at total_steps and stays there; inverse_sqrt, step and multi_step
+// have no minimum.
 inline double LearningRateFactor(const ScheduleOptions& options, int64_t step) {
   const int64_t warmup = WarmupSteps(options);
   if (step < warmup) {

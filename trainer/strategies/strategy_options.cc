@@ -1,6 +1,7 @@
 #include "trainer/strategies/strategy_options.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include <ddprun/comm_hook.h>
@@ -64,18 +65,21 @@ DataParallelOptions DataParallelOptionsOf(const Config& job) {
 
 std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config,
                                           std::vector<Shard> shards) {
-  const std::vector<RateFactor> factors = RateFactorsOf(config);
+  const std::vector<RateFactor> rates = RateFactorsOf(config.learning_rate_factors);
+  const std::vector<RateFactor> decays = RateFactorsOf(config.weight_decay_factors);
   const auto kind = [&](const Shard& shard) {
-    return std::pair(shard.values.device(), RateFactorOf(shard.name, factors));
+    return std::tuple(shard.values.device(), RateFactorOf(shard.name, rates),
+                      RateFactorOf(shard.name, decays));
   };
   std::vector<ParameterGroup> groups;  // each of one device
   while (!shards.empty()) {
     const auto first = kind(shards[0]);
+    const auto [device, rate, decay] = first;
     const auto rest = std::stable_partition(shards.begin(), shards.end(),
                                             [&](const Shard& one) { return kind(one) == first; });
     const std::vector<Shard> here(shards.begin(), rest);
-    for (ParameterGroup& group : GroupShards(here, config.no_decay, config.weight_decay)) {
-      group.learning_rate_factor = first.second;
+    for (ParameterGroup& group : GroupShards(here, config.no_decay, config.weight_decay * decay)) {
+      group.learning_rate_factor = rate;
       groups.push_back(std::move(group));
     }
     shards.erase(shards.begin(), rest);

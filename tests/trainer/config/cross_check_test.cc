@@ -1,4 +1,5 @@
 // Keys that must fit each other.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/trainer/config/config_text_fixture.h"
@@ -142,6 +143,26 @@ TEST(CrossCheck, LearningRateFactorsAreNumbersAboveZero) {
            {R"({"": 2})", "a word is empty"}}) {
     EXPECT_EQ(complaint(object), "In optimizer.learning_rate_factors " + said + ":");
   }
+}
+
+TEST(CrossCheck, WeightDecayFactorsAreNumbersOfAtLeastZero) {
+  const auto complaint = [](const std::string& object) {
+    return FirstLine({kGpt, {"optimizer.weight_decay_factors=" + object}});
+  };
+  EXPECT_EQ(complaint(R"({"wte": 0, "h.0": 3})"), "");
+  EXPECT_EQ(complaint(R"({"wte": -1})"),
+            "In optimizer.weight_decay_factors \"wte\" has -1, which is no number of at least 0:");
+}
+
+TEST(CrossCheck, MilestonesAreStepsOrShares) {
+  const auto complaint = [](const std::string& milestones) {
+    return Complaint(
+        {kGpt, {"scheduler.lr_scheduler_type=multi_step", "scheduler.milestones=" + milestones}});
+  };
+  EXPECT_EQ(complaint("[0.5, 300]"), "");
+  EXPECT_THAT(complaint("[2.5]"), testing::HasSubstr("cannot have a fraction"));
+  EXPECT_THAT(complaint("[0]"), testing::HasSubstr("above 0"));
+  EXPECT_THAT(complaint("[]"), testing::HasSubstr("scheduler.milestones"));
 }
 
 TEST(CrossCheck, TheLossIsOneThatTheModelHas) {

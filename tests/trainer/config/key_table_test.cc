@@ -91,6 +91,7 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "model.head_dim",
                                      "model.rope_scaling",
                                      "optimizer.learning_rate_factors",
+                                     "optimizer.weight_decay_factors",
                                      "strategy.devices",
                                      "strategy.output_device",
                                      "strategy.overlap",
@@ -106,6 +107,8 @@ constexpr const char* kStable = R"({"model": {"type": "gpt"}, "data": {"train_fi
     "scheduler": {"lr_scheduler_type": "warmup_stable_decay"}})";
 constexpr const char* kSteps = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
     "scheduler": {"lr_scheduler_type": "step"}})";
+constexpr const char* kMultiStep = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+    "scheduler": {"lr_scheduler_type": "multi_step", "milestones": [5]}})";
 constexpr const char* kPlateau = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
     "scheduler": {"lr_scheduler_type": "reduce_lr_on_plateau"}})";
 
@@ -166,6 +169,7 @@ const std::map<std::string_view, const char*>& Configs() {
       {"polynomial", kPolynomial},
       {"warmup_stable_decay", kStable},
       {"step", kSteps},
+      {"multi_step", kMultiStep},
       {"reduce_lr_on_plateau", kPlateau},
       {"power_sgd", kPowerSgd},
       {"post_local_sgd", kLocalSgd},

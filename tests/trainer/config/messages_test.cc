@@ -47,8 +47,8 @@ The section "scheduler" has no key "zzzzzzzzzzzzzzzzzzzz":
 1| {"scheduler": {"zzzzzzzzzzzzzzzzzzzz": 1}}
                   ^^^^^^^^^^^^^^^^^^^^^^
 Its keys are lr_scheduler_type, warmup_steps, warmup_from_zero, min_lr_ratio, num_cycles,
-power, decay_steps, decay_type, step_size, gamma, plateau_factor, plateau_patience,
-plateau_threshold, plateau_cooldown.
+power, decay_steps, decay_type, step_size, milestones, gamma, plateau_factor,
+plateau_patience, plateau_threshold, plateau_cooldown.
 )");
 }
 

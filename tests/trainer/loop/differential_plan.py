@@ -19,7 +19,7 @@ TOLERANCES_OF_16_BITS = {"loss": 1e-3, "grad_norm": 0.3, "weights": 0.2}
 STEP_SAMPLES = 24
 TRANSFORMERS = ("gpt", "llama", "bert")
 SCHEDULES = ("cosine", "linear", "constant", "cosine_with_restarts", "polynomial", "inverse_sqrt",
-             "warmup_stable_decay", "step")
+             "warmup_stable_decay", "step", "multi_step")
 # By model: words of names of which a part of the model is left to train.
 FREEZABLE = {"gpt": ("wte", "h.0", "ln"), "llama": ("embed_tokens", "layers.0", "mlp"),
              "bert": ("embeddings", "layer.0", "bias"), "cnn": ("conv",), "resnet18": ("layer1",)}
@@ -193,6 +193,8 @@ def draw_training(draw, precision, model, data):
         optimizer["ema_decay"] = draw.choice((0.5, 0.9))
     scheduler = {"lr_scheduler_type": draw.choice(SCHEDULES),
                  "warmup_steps": draw.choice((0, 2, 0.25)), "warmup_from_zero": draw.random() < 0.5}
+    if scheduler["lr_scheduler_type"] == "multi_step":
+        scheduler.update(milestones=draw.choice(([2, 5], [0.5, 0.75])), gamma=0.5)
     if scheduler["lr_scheduler_type"] == "step":
         scheduler.update(step_size=draw.choice(("2 steps", "1 epochs")), gamma=0.5)
     training = {"max_grad_norm": draw.choice((0, 0.5, 10)), "precision": precision,
@@ -202,6 +204,9 @@ def draw_training(draw, precision, model, data):
     if model["type"] in FREEZABLE and draw.random() < 0.4:
         optimizer["learning_rate_factors"] = {draw.choice(FREEZABLE[model["type"]]):
                                               draw.choice((0.3, 3))}
+    if model["type"] in FREEZABLE and optimizer["weight_decay"] and draw.random() < 0.4:
+        optimizer["weight_decay_factors"] = {draw.choice(FREEZABLE[model["type"]]):
+                                             draw.choice((0, 3))}
     if data.get("target_type") == "class" or model["type"] in ("cnn", "bert", "gpt"):
         training["label_smoothing"] = draw.choice((0, 0, 0.1))
     return {"optimizer": optimizer, "scheduler": scheduler, "training": training}
@@ -295,7 +300,10 @@ class Drawer:
         if data["format"] in ("random", "plugin"):
             plan.held_out = 0
         if plan.held_out:
-            sections["evaluation"] = {"eval_steps": draw.choice((0, 2, 3))}
+            sections["evaluation"] = {"eval_steps": draw.choice((0, 2, 3)),
+                                      "eval_on_start": draw.random() < 0.3}
+            if draw.random() < 0.3:
+                data["max_eval_samples"] = draw.choice((1, 5))
             sections["training"]["per_device_eval_batch_size"] = draw.choice((0, 1, 5))
         self.draw_ways(plan)
         if kind == "resume":
@@ -559,6 +567,9 @@ ANY_KEYS = (
     one_of("data", "sample_order", "world_size_independent", "torch"),
     one_of("data", "length_grouped", True),
     one_of("data", "validation_fraction", 0.1, 0.9),
+    one_of("data", "max_train_samples", 1, 24),
+    one_of("data", "max_eval_samples", 1, 100),
+    one_of("evaluation", "eval_on_start", True),
     one_of("model", "num_attention_heads", 1, 3, 8),
     one_of("model", "hidden_size", 1, 12),
     one_of("model", "num_labels", 1, 2, 5),
@@ -572,7 +583,8 @@ ANY_KEYS = (
     one_of("checkpoint", "save_best", "loss", "accuracy", "mse", "none"),
     one_of("checkpoint", "save_only_model", True),
     one_of("checkpoint", "save_at_end", False),
-    one_of("evaluation", "metrics", ["accuracy"], ["perplexity", "mse"], ["f1_macro", "mcc"]),
+    one_of("evaluation", "metrics", ["accuracy"], ["perplexity", "mse"], ["f1_macro", "mcc"],
+           ["roc_auc", "precision"], ["r2", "rmse"]),
     one_of("evaluation", "sample_length", 5),
     one_of("optimizer", "momentum", 0.5),
     one_of("scheduler", "min_lr_ratio", 0.5),

@@ -18,8 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<Metric> kOfClasses = {Metric::kAccuracy, Metric::kF1, Metric::kF1Macro,
-                                        Metric::kMcc};
+const std::vector<Metric> kOfClasses = {Metric::kAccuracy, Metric::kPrecision, Metric::kRecall,
+                                        Metric::kF1,       Metric::kF1Macro,   Metric::kMcc};
 
 at::Tensor Classes(const json& list) {
   return at::tensor(list.get<std::vector<int64_t>>(), at::kLong);
@@ -103,6 +103,79 @@ TEST(MetricSums, OfNumbersEqualScikitLearn) {
   }
   EXPECT_NEAR(ValuesOf(sums).at("mse"), example.at("mse").get<double>(), 1e-12);
   EXPECT_NEAR(ValuesOf(sums).at("mae"), example.at("mae").get<double>(), 1e-12);
+}
+
+// The samples of a rank: rank 0 has one, rank 1 the others, rank 2 none.
+std::pair<int64_t, int64_t> PlacesOf(int rank, int64_t size) {
+  if (rank == 0) return {0, 1};
+  return rank == 1 ? std::pair(int64_t{1}, size) : std::pair(size, size);
+}
+
+at::Tensor Rows(const json& rows) {
+  std::vector<at::Tensor> tensors;
+  for (const json& row : rows) tensors.push_back(at::tensor(row.get<std::vector<double>>()));
+  return at::stack(tensors);
+}
+
+TEST(MetricSums, RocAucEqualsScikitLearnOverRanks) {
+  for (const json& example : golden::Read("metrics.json").at("scores")) {
+    const at::Tensor targets = Classes(example.at("targets"));
+    const at::Tensor scores = Rows(example.at("scores")).to(at::kFloat);
+    WithGroup(3, [&](const auto& group, int rank) {
+      MetricSums sums({Metric::kRocAuc});
+      const auto [begin, end] = PlacesOf(rank, targets.size(0));
+      if (begin < end) {
+        const Batch batch{.inputs = {},
+                          .targets = targets.slice(0, begin, end),
+                          .samples = end - begin,
+                          .predictions = end - begin};
+        EXPECT_TRUE(sums.NeedsOutputs(batch));
+        sums.Add(0, scores.slice(0, begin, end), batch);
+      }
+      sums.SumOverRanks(group.get());
+      EXPECT_NEAR(ValuesOf(sums).at("roc_auc"), example.at("roc_auc").get<double>(), 1e-12);
+    });
+  }
+}
+
+TEST(MetricSums, RocAucOfOneClassAloneIsNoNumber) {
+  MetricSums sums({Metric::kRocAuc});
+  const Batch batch{
+      .inputs = {}, .targets = at::zeros({3}, at::kLong), .samples = 3, .predictions = 3};
+  sums.Add(0, at::rand({3, 2}), batch);
+  sums.SumOverRanks(nullptr);
+  EXPECT_TRUE(std::isnan(ValuesOf(sums).at("roc_auc")));
+}
+
+TEST(MetricSums, R2EqualsScikitLearnOverRanks) {
+  for (const json& example : golden::Read("metrics.json").at("rows")) {
+    const at::Tensor targets = Rows(example.at("targets"));
+    const at::Tensor guesses = Rows(example.at("predictions"));
+    WithGroup(3, [&](const auto& group, int rank) {
+      MetricSums sums({Metric::kR2, Metric::kRmse});
+      const auto [begin, end] = PlacesOf(rank, targets.size(0));
+      if (begin < end) {
+        const Batch batch{.inputs = {},
+                          .targets = targets.slice(0, begin, end),
+                          .samples = end - begin,
+                          .predictions = end - begin};
+        EXPECT_TRUE(sums.NeedsOutputs(batch));
+        sums.Add(0, guesses.slice(0, begin, end), batch);
+      }
+      sums.SumOverRanks(group.get());
+      EXPECT_NEAR(ValuesOf(sums).at("r2"), example.at("r2").get<double>(), 1e-9);
+      EXPECT_NEAR(ValuesOf(sums).at("rmse"), example.at("rmse").get<double>(), 1e-12);
+    });
+  }
+}
+
+TEST(MetricSums, R2OfEqualTargetsIsOneOrZeroAsInScikitLearn) {
+  const Batch batch{.inputs = {}, .targets = at::ones({3, 1}), .samples = 3, .predictions = 3};
+  for (const double guess : {1.0, 2.0}) {
+    MetricSums sums({Metric::kR2});
+    sums.Add(0, at::full({3, 1}, guess), batch);
+    EXPECT_EQ(ValuesOf(sums).at("r2"), guess == 1.0 ? 1.0 : 0.0);
+  }
 }
 
 TEST(MetricSums, WeighLossesByPredictionsForThePerplexity) {

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import resource
 import shutil
@@ -80,6 +81,61 @@ class Losses(training.TrainingTest):
         self.assertAlmostEqual(one[0], three[0], delta=1e-6)
         samples = [m["samples"] for m in self.metrics("val3") if m.get("split") == "validation"]
         self.assertEqual(samples, [5])
+
+
+    def test_on_some_samples_equal_those_on_a_file_of_them(self):
+        golden = training.gpt_config()["data"]
+        with open(golden["train_files"][0], "rb") as file:
+            text = file.read()
+        with open(self.path("short.txt"), "wb") as file:
+            file.write(text[:40 * golden["max_seq_length"] + 1])
+        for name, data in (("some", {"max_train_samples": 40}),
+                           ("all", {"train_files": ["short.txt"]})):
+            self.train(training.gpt_config(run={"name": name}, data=data), 2)
+        self.assertEqual(self.losses("some"), self.losses("all"))
+
+    def test_on_some_rows_take_them_at_equal_distances(self):
+        draw = random.Random(5)
+        rows = [f"{draw.random()},{draw.random()},{'abc'[i // 10]}" for i in range(30)]
+        for name, chosen in (("rows.csv", rows), ("third.csv", rows[::3])):
+            self.script(name, "\n".join(["x,y,label", *chosen]))
+        # Scaled by all rows of the file, so that both need the same numbers.
+        config = {
+            "model": {"type": "mlp", "layer_sizes": [2, 8, 3]},
+            "data": {"format": "csv", "train_files": ["rows.csv"], "label_column": "label",
+                     "validation_files": ["rows.csv"], "data_seed": 1},
+            "training": {"per_device_train_batch_size": 2},
+            "report": {"logging_steps": 1}}
+        for name, data in (("some", {"max_train_samples": 10, "max_eval_samples": 10}),
+                           ("all", {"train_files": ["third.csv"],
+                                    "validation_files": ["third.csv"]})):
+            self.train({**config, "run": {"name": name, "max_epochs": 3},
+                        "data": {**config["data"], **data}}, 2)
+        for split in ("train", "validation"):
+            self.assertEqual(self.losses("some", split), self.losses("all", split))
+
+    def test_begin_with_an_evaluation_that_decides_nothing(self):
+        # It becomes worse with each step.
+        config = training.gpt_config(
+            run={"max_steps": 4}, data={"validation_fraction": 0.05, "max_eval_samples": 7},
+            optimizer={"type": "sgd", "learning_rate": 100},
+            evaluation={"eval_steps": 2, "eval_on_start": True, "early_stopping_patience": 2},
+            checkpoint={"save_best": "loss", "save_steps": 0})
+        for key in ("betas", "eps"):
+            del config["optimizer"][key]
+        self.train(config, 2)
+        lines = [m for m in self.metrics("gpt") if m.get("split") == "validation"]
+        self.assertEqual([line["step"] for line in lines], [0, 2, 4])
+        self.assertEqual({line["samples"] for line in lines}, {7})
+        losses = [line["loss"] for line in lines]
+        self.assertLess(losses[0], losses[1], "the case needs a loss that rises")
+        saved = [m["step"] for m in self.metrics("gpt") if m.get("event") == "checkpoint"]
+        self.assertEqual(saved, [step for step in (2, 4) if step == 2 or losses[2] < losses[1]])
+        # The start is the model as it was made.
+        self.train(training.gpt_config(
+            run={"name": "frozen", "max_steps": 1}, optimizer={"learning_rate": 0},
+            data={"validation_fraction": 0.05, "max_eval_samples": 7}), 2)
+        self.assertAlmostEqual(losses[0], self.losses("frozen", "validation")[0], delta=1e-6)
 
 
 class Run(training.TrainingTest):

@@ -63,30 +63,37 @@ class Pairs:
         return inputs, torch.tensor([self.labels.index(row["gold_label"]) for row in rows])
 
 
-def grouped(model, rate, factors):
-    """The trained parameters as groups of torch.optim: each name has at most one of the words."""
+def grouped(model, job):
+    """The trained parameters as groups of torch.optim: each name has at most one of the words of
+    the rates, and of the decays."""
+    def factor(name, factors):
+        return next((factors[word] for word in factors if word in name), 1)
+
     groups = {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            factor = next((factors[word] for word in factors if word in name), 1)
-            groups.setdefault(factor, []).append(parameter)
-    return [{"params": found, "lr": rate * factor} for factor, found in groups.items()]
+            kind = factor(name, job["factors"]), factor(name, job["decays"])
+            groups.setdefault(kind, []).append(parameter)
+    return [{"params": found, "lr": job["learning_rate"] * rate,
+             "weight_decay": job["weight_decay"] * decay}
+            for (rate, decay), found in groups.items()]
 
 
-def wrap(model, strategy, rate, factors, world):
-    if strategy == "zero3":
+def wrap(model, job, world):
+    if job["strategy"] == "zero3":
         mesh = init_device_mesh("cpu", (world,))
         for blocks in model.modules():
             if isinstance(blocks, torch.nn.ModuleList):
                 for block in blocks:
                     fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
-        return model, torch.optim.Adam(grouped(model, rate, factors))
+        return model, torch.optim.Adam(grouped(model, job))
     model = DistributedDataParallel(model)
-    if strategy == "zero1":
-        groups = grouped(model, rate, factors)
-        return model, ZeroRedundancyOptimizer(groups, torch.optim.Adam, lr=rate)
-    return model, torch.optim.Adam(grouped(model, rate, factors))
+    if job["strategy"] == "zero1":
+        groups = grouped(model, job)
+        return model, ZeroRedundancyOptimizer(groups, torch.optim.Adam,
+                                              lr=job["learning_rate"])
+    return model, torch.optim.Adam(grouped(model, job))
 
 
 def save_averages(averages, data, job):
@@ -112,7 +119,7 @@ def run_rank(rank, job):
     model = CLASSES[job["type"]].from_pretrained(job["folder"]).train()
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(not any(word in name for word in job["frozen"]))
-    model, optimizer = wrap(model, job["strategy"], job["learning_rate"], job["factors"], world)
+    model, optimizer = wrap(model, job, world)
     sampler = DistributedSampler(range(len(data)), world, rank, shuffle=True, seed=job["seed"])
     averages = None
     if job["average"]:

@@ -72,9 +72,10 @@ class Files(training.TrainingTest):
 
 
 class Losses(Files):
-    def job(self, kind, make, strategy, frozen=(), factors=None, average=0):
+    def job(self, kind, make, strategy, frozen=(), factors=None, decays=None, average=0):
         torch.manual_seed(3)
         name = "-".join((kind, strategy, *frozen, *(factors or {}),
+                         *(f"decay-{word}" for word in decays or ()),
                          *([f"average-{average}"] if average else [])))
         folder = self.path(f"{name}-folder")
         make().save_pretrained(folder)
@@ -82,6 +83,7 @@ class Losses(Files):
         return {"type": kind, "strategy": strategy, "name": name, "folder": folder, "file": file,
                 "length": 32, "labels": LABELS, "world": 2, "steps": STEPS, "batch": 4,
                 "learning_rate": 3e-5, "seed": 11, "frozen": frozen, "factors": factors or {},
+                "decays": decays or {}, "weight_decay": 0.5 if decays else 0,
                 "average": average, "averages": self.path(f"{name}-averages"),
                 "meeting": self.path(f"{name}-meeting"), "losses": self.path(f"{name}-losses")}
 
@@ -99,6 +101,8 @@ class Losses(Files):
                          "freeze": job["frozen"]},
             "optimizer": {"type": "adam", "learning_rate": job["learning_rate"],
                           "learning_rate_factors": job["factors"], "betas": [0.9, 0.999],
+                          "weight_decay": job["weight_decay"], "no_decay": [],
+                          "weight_decay_factors": job["decays"],
                           "ema_decay": job["average"]},
             "scheduler": {"lr_scheduler_type": "constant"},
             "report": {"logging_steps": 1},
@@ -114,7 +118,10 @@ class Losses(Files):
                 self.job("llama", llama, "zero3", ("layers.0",)),
                 self.job("bert", bert, "ddp", factors={"classifier": 50, "embeddings": 0.1}),
                 self.job("gpt", gpt, "zero1", ("ln_1",), factors={"wte": 20}),
-                self.job("llama", llama, "zero3", factors={"layers.1": 20, "embed_tokens": 0.2})]
+                self.job("llama", llama, "zero3", factors={"layers.1": 20, "embed_tokens": 0.2}),
+                self.job("bert", bert, "ddp", decays={"classifier": 0, "embeddings": 4}),
+                self.job("gpt", gpt, "zero1", factors={"wte": 20}, decays={"wte": 0.1}),
+                self.job("llama", llama, "zero3", decays={"layers.1": 6, "embed_tokens": 0})]
         self.run_peer(jobs)
         for job in jobs:
             with self.subTest(job=job["name"]):

@@ -56,6 +56,28 @@ TEST(LearningRateFactor, FallsInStepsWhereTorchDoes) {
   }
 }
 
+TEST(LearningRateFactor, EqualsTorchsMultiStepLr) {
+  for (const nlohmann::json& one : golden::Read("lr_schedulers.json").at("multi_step")) {
+    const ScheduleOptions options{.shape = Shape::kMultiStep,
+                                  .min_lr_ratio = 0,
+                                  .milestones = one.at("milestones"),
+                                  .gamma = one.at("gamma"),
+                                  .total_steps = 40};
+    const auto rates = one.at("rates").get<std::vector<double>>();
+    for (size_t step = 0; step < rates.size(); ++step) {
+      EXPECT_NEAR(LearningRateFactor(options, static_cast<int64_t>(step)), rates[step], 1e-12);
+    }
+  }
+}
+
+TEST(LearningRateFactor, TakesMilestonesAsSharesOfTheRun) {
+  const ScheduleOptions options{
+      .shape = Shape::kMultiStep, .milestones = {0.5, 0.75}, .gamma = 0.1, .total_steps = 40};
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 19), 1.0);
+  EXPECT_DOUBLE_EQ(LearningRateFactor(options, 20), 0.1);
+  EXPECT_NEAR(LearningRateFactor(options, 30), 0.01, 1e-12);
+}
+
 TEST(LearningRateFactor, EndsAtTheMinimumAndStaysThere) {
   for (const Shape shape : {Shape::kLinear, Shape::kCosine}) {
     const ScheduleOptions options{
