@@ -10,6 +10,7 @@ transformers knows it has biases. Shown are the losses of both and the time of a
 """
 
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -60,7 +61,7 @@ def prepare(options, folder):
                  "n_head": MODEL["n_head"], "n_embd": MODEL["n_embd"], "max_iters": options.steps,
                  "lr_decay_iters": options.steps, "dropout": 0.0, "bias": True}
     (folder / "settings.json").write_text(json.dumps({
-        "model": MODEL, "threads": options.threads,
+        "model": MODEL, "threads": len(os.sched_getaffinity(0)),
         "arguments": ["config/train_shakespeare_char.py",
                       *(f"--{name}={value}" for name, value in arguments.items())]}))
     peer(options, folder, "weights", folder / "weights")
@@ -102,14 +103,13 @@ def original(options, folder):
 
 def own(options, folder, ranks):
     (folder / "config.json").write_text(json.dumps(config(folder, options, ranks)))
-    harness.output([*harness.ddprun(options, ranks), "--omp_num_threads",
-                    str(options.threads if ranks == 1 else 1), folder / "config.json"])
+    harness.output([*harness.ddprun(options, ranks), folder / "config.json"])
     lines = [json.loads(line) for line in
              (folder / f"run-{ranks}/metrics.jsonl").read_text().splitlines()]
     train = [line for line in lines if line.get("split") == "train"]
     return ({line["step"] - 1: line["loss"] for line in train},  # nanoGPT counts from 0
             {line["step"]: line["loss"] for line in lines if line.get("split") == "validation"},
-            [1e3 * BATCH / line["samples_per_second"] for line in train])
+            [1e3 * line["step_seconds"] for line in train])
 
 
 def main():
@@ -117,7 +117,6 @@ def main():
     parser.add_argument("--nanogpt", required=True, type=pathlib.Path, help="a clone of nanoGPT")
     parser.add_argument("--text", required=True, type=pathlib.Path, help="char-rnn's input.txt")
     parser.add_argument("--steps", type=int, default=2000, help="default: %(default)s")
-    parser.add_argument("--threads", type=int, default=2, help="default: %(default)s")
     options = parser.parse_args()
     options.python = harness.VENV / "python3"
     if sys.prefix != str(harness.VENV.parent):

@@ -47,16 +47,26 @@ def ddp_step(torch, group):
     return stepping(torch, model, torch.randn(20, 10))
 
 
-def silent_step(torch, group):
-    """A step with DDP that sends nothing: a hook gives each gradient back as it came."""
+def hooked_step(torch, group, act):
+    """A step with DDP whose hook acts on each bucket and waits for that."""
     model = torch.nn.parallel.DistributedDataParallel(small_model(torch), process_group=group)
 
-    def give_back(_state, bucket):
+    def hook(_state, bucket):
+        act(bucket.buffer())
         future = torch.futures.Future()
         future.set_result(bucket.buffer())
         return future
-    model.register_comm_hook(None, give_back)
+    model.register_comm_hook(None, hook)
     return stepping(torch, model, torch.randn(20, 10))
+
+
+def silent_step(torch, group):
+    return hooked_step(torch, group, lambda bucket: None)
+
+
+def waiting_step(torch, group):
+    return hooked_step(torch, group,
+                       lambda bucket: torch.distributed.all_reduce(bucket, group=group))
 
 
 def blocks(torch):
@@ -93,8 +103,9 @@ CASES = {"all_reduce 4 KiB": (all_reduce(4 << 10), 200),
          "DDP step, 10-10-5": (ddp_step, 100),
          "FSDP2 step": (fsdp_step, 10),
          "DTensor step": (tensor_step, 10)}
-# What the DDP step takes without communication, in turns with it.
-PARTS = {"one process": single_step, "DDP that sends nothing": silent_step}
+# Steps of which the DDP step consists, in turns with it.
+PARTS = {"one process": single_step, "DDP that sends nothing": silent_step,
+         "DDP with a hook that waits": waiting_step}
 
 
 def work(rounds):
