@@ -120,10 +120,11 @@ class Warnings {
     const EvaluationConfig& evaluation = config_.evaluation;
     const double every = StepsOf(evaluation.eval_steps, facts_.steps_per_epoch);
     if (!facts_.has_validation_data) {
-      WarnIfGiven({"evaluation.eval_steps", "evaluation.metrics", "checkpoint.save_best",
-                   "evaluation.early_stopping_patience"},
-                  "there is no validation data. Give data.validation_files or "
-                  "data.validation_fraction");
+      WarnIfGiven(
+          {"evaluation.eval_steps", "evaluation.eval_on_start", "evaluation.metrics",
+           "checkpoint.save_best", "evaluation.early_stopping_patience", "data.max_eval_samples"},
+          "there is no validation data. Give data.validation_files or "
+          "data.validation_fraction");
       if (config_.scheduler.lr_scheduler_type == LrSchedulerType::kReduceLrOnPlateau) {
         Warn("scheduler.lr_scheduler_type",
              "is \"reduce_lr_on_plateau\", but there is no validation data: the learning rate "

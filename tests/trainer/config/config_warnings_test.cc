@@ -11,6 +11,7 @@ namespace ddprun::trainer {
 namespace {
 
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 const RunFacts kFacts = {.ranks = 2,
@@ -66,6 +67,9 @@ TEST(ConfigWarnings, NameEvaluationsThatCannotBe) {
   EXPECT_THAT(Warned({"evaluation.eval_steps=5"}, facts),
               ElementsAre("evaluation.eval_steps has no effect: there is no validation data. Give "
                           "data.validation_files or data.validation_fraction."));
+  EXPECT_THAT(
+      Warned({"evaluation.eval_on_start=true", "data.max_eval_samples=8"}, facts),
+      ElementsAre(HasSubstr("evaluation.eval_on_start"), HasSubstr("data.max_eval_samples")));
   EXPECT_THAT(
       Warned({"evaluation.eval_steps=500"}),
       ElementsAre("evaluation.eval_steps is 500 steps, but the run has 13 steps: there is one "
