@@ -56,10 +56,10 @@ def prepare(options, folder):
     (folder / "order.json").write_text(json.dumps({
         "train": batches, "eval": list(range(0, EVALUATED * BATCH, BATCH))}))
     # As in nanoGPT's README, with biases.
+    sizes = {name: size for name, size in MODEL.items() if name != "vocab_size"}
     arguments = {"device": "cpu", "compile": False, "eval_iters": EVALUATED, "log_interval": 1,
-                 "block_size": BLOCK, "batch_size": BATCH, "n_layer": MODEL["n_layer"],
-                 "n_head": MODEL["n_head"], "n_embd": MODEL["n_embd"], "max_iters": options.steps,
-                 "lr_decay_iters": options.steps, "dropout": 0.0, "bias": True}
+                 **sizes, "batch_size": BATCH, "max_iters": options.steps,
+                 "lr_decay_iters": options.steps, "dropout": 0.0}
     (folder / "settings.json").write_text(json.dumps({
         "model": MODEL, "threads": len(os.sched_getaffinity(0)),
         "arguments": ["config/train_shakespeare_char.py",
@@ -81,8 +81,7 @@ def config(folder, options, ranks):
                  "data_seed": SEED, "dataloader_drop_last": True,
                  "max_eval_samples": EVALUATED * BATCH},
         "training": {"per_device_train_batch_size": BATCH // ranks, "max_grad_norm": 1.0},
-        "optimizer": {"learning_rate": RATE, "betas": [0.9, 0.99], "weight_decay": 0.1,
-                      "no_decay": ["bias", "ln_1", "ln_2", "ln_f"]},
+        "optimizer": {"learning_rate": RATE, "betas": [0.9, 0.99], "weight_decay": 0.1},
         "scheduler": {"warmup_steps": WARM_UP, "warmup_from_zero": False,
                       "min_lr_ratio": LAST_RATE / RATE},
         "evaluation": {"eval_steps": EVERY, "eval_on_start": True},

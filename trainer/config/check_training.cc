@@ -110,7 +110,7 @@ void CheckRun(Checker& check) {
 }
 
 void CheckOptimizer(Checker& check) {
-  CheckRateFactors(check);
+  CheckParameterFactors(check);
   const OptimizerConfig& optimizer = check.config.optimizer;
   if (!optimizer.nesterov || (optimizer.momentum > 0 && optimizer.dampening == 0)) return;
   check.Conflict("optimizer.nesterov", "Nesterov's update needs a momentum without dampening:",

@@ -48,7 +48,7 @@ void CheckRopeScaling(Checker& check);
 void CheckData(Checker& check);
 void CheckRun(Checker& check);
 void CheckOptimizer(Checker& check);
-void CheckRateFactors(Checker& check);
+void CheckParameterFactors(Checker& check);
 void CheckScheduler(Checker& check);
 void CheckLoss(Checker& check);
 void CheckMetrics(Checker& check);

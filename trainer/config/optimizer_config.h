@@ -15,9 +15,9 @@ struct OptimizerConfig {
   OptimizerType type = OptimizerType::kAdamW;
   bool type_given = false;  // the file or an override sets `type`
   double learning_rate = 3e-4;
-  JsonText learning_rate_factors;  // see rate_factors.h; {} means none
+  JsonText learning_rate_factors;  // see parameter_factors.h; {} means none
   double weight_decay = 0.1;       // ReadConfig() sets the defaults of other types than adamw
-  JsonText weight_decay_factors;   // see rate_factors.h; {} means none
+  JsonText weight_decay_factors;   // see parameter_factors.h; {} means none
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double momentum = 0.0;   // sgd

@@ -1,4 +1,4 @@
-#include "trainer/config/rate_factors.h"
+#include "trainer/config/parameter_factors.h"
 
 #include <nlohmann/json.hpp>
 
@@ -37,7 +37,7 @@ void CheckFactors(const FactorsKey& key, Checker& check) {
 
 }  // namespace
 
-void CheckRateFactors(Checker& check) {
+void CheckParameterFactors(Checker& check) {
   const OptimizerConfig& optimizer = check.config.optimizer;
   const std::string wanted = "Write words of parameters' names with numbers, such as ";
   CheckFactors(
@@ -54,8 +54,8 @@ void CheckRateFactors(Checker& check) {
                check);
 }
 
-std::vector<RateFactor> RateFactorsOf(const JsonText& factors) {
-  std::vector<RateFactor> result;
+std::vector<ParameterFactor> ParameterFactorsOf(const JsonText& factors) {
+  std::vector<ParameterFactor> result;
   const json object = json::parse(factors.text);
   for (const auto& [word, factor] : object.items()) {
     result.push_back({word, factor.get<double>()});

@@ -11,12 +11,12 @@ namespace ddprun::trainer {
 
 // The parameters whose names have `word` (trainer/optim/name_words.h) get the learning rate, or the
 // weight decay, times `factor`.
-struct RateFactor {
+struct ParameterFactor {
   std::string word;
   double factor = 1;
 };
 
 // REQUIRES: the key was checked.
-std::vector<RateFactor> RateFactorsOf(const JsonText& factors);
+std::vector<ParameterFactor> ParameterFactorsOf(const JsonText& factors);
 
 }  // namespace ddprun::trainer

@@ -64,6 +64,13 @@ void AddCounts(const at::Tensor& classes, int64_t class_count, std::vector<int64
   for (int64_t i = 0; i < class_count; ++i) counts[i] += data[i];
 }
 
+// Returns the largest number of all ranks: a rank without a batch does not know how many there are.
+int64_t LargestOfRanks(c10d::Backend* control, int64_t own) {
+  const at::Tensor largest = at::tensor({own}, at::kLong);
+  AllReduceOnHost(control, largest, c10d::ReduceOp::MAX);
+  return largest.item<int64_t>();
+}
+
 double Quotient(double numerator, double denominator) {
   return denominator == 0 ? 0 : numerator / denominator;
 }
@@ -166,10 +173,8 @@ void MetricSums::SumOverRanks(c10d::Backend* control, const RankShare& ranks) {
   const std::array<std::vector<int64_t>*, 3> by_class = {&hits_, &predicted_, &actual_};
   // Metrics that the task decides need no counts by class.
   if (CountsClasses()) {
-    // A rank without a batch has not seen how many classes there are.
-    at::Tensor classes = at::tensor({static_cast<int64_t>(hits_.size())}, at::kLong);
-    AllReduceOnHost(control, classes, c10d::ReduceOp::MAX);
-    for (auto* counts : by_class) counts->resize(classes.item<int64_t>());
+    const int64_t classes = LargestOfRanks(control, std::ssize(hits_));
+    for (auto* counts : by_class) counts->resize(classes);
   }
   std::vector<int64_t> counts = {samples_, predictions_, targets_, correct_, numbers_};
   const size_t scalars = counts.size();
@@ -195,16 +200,14 @@ void MetricSums::SumOverRanks(c10d::Backend* control, const RankShare& ranks) {
   parts_ = {std::move(all)};
 }
 
-// Returns the largest size of a list in the parts of any rank: a rank without a batch does not know
-// it. `used` is whether the list may have members; equal on all ranks.
+// Returns the largest size of a list in the parts of any rank. `used` is whether the list may have
+// members; equal on all ranks.
 template <typename List>
 size_t MetricSums::WidestOfRanks(c10d::Backend* control, bool used, List Sums::*list) const {
   if (!used) return 0;
   int64_t width = 0;
   for (const Sums& part : parts_) width = std::max(width, std::ssize(part.*list));
-  const at::Tensor widest = at::tensor({width}, at::kLong);
-  AllReduceOnHost(control, widest, c10d::ReduceOp::MAX);
-  return static_cast<size_t>(widest.item<int64_t>());
+  return static_cast<size_t>(LargestOfRanks(control, width));
 }
 
 // Returns a row of sums for each logical rank, with room for as many numbers and own sums.

@@ -5,7 +5,7 @@
 
 #include "base/failure.h"
 #include "base/text.h"
-#include "trainer/config/rate_factors.h"
+#include "trainer/config/parameter_factors.h"
 #include "trainer/models/lora.h"
 #include "trainer/optim/name_words.h"
 
@@ -61,9 +61,9 @@ void CheckFreeze(const Model& shape, const std::vector<std::string>& words) {
       NothingFits("These words freeze all parameters, so that nothing is trained.", shape));
 }
 
-void CheckRateFactors(const Model& shape, const OptimizerConfig& config) {
+void CheckParameterFactors(const Model& shape, const OptimizerConfig& config) {
   const auto check = [&](const char* key, const JsonText& factors) {
-    for (const RateFactor& one : RateFactorsOf(factors)) {
+    for (const ParameterFactor& one : ParameterFactorsOf(factors)) {
       if (!IsOfNoParameter(one.word, shape)) continue;
       throw Failure(Error{.code = Code::kUsage,
                           .title = "NO SUCH PARAMETER",

@@ -18,6 +18,6 @@ void CheckFreeze(const Model& shape, const std::vector<std::string>& words);
 
 // Throws Failure if a word of optimizer.learning_rate_factors or weight_decay_factors is in no
 // parameter's name.
-void CheckRateFactors(const Model& shape, const OptimizerConfig& config);
+void CheckParameterFactors(const Model& shape, const OptimizerConfig& config);
 
 }  // namespace ddprun::trainer

@@ -52,7 +52,7 @@ void OpenParts(Job& job, const Attempt& attempt) {
   if (fits && job.shape != nullptr && HasLora(*job.shape)) OpenLora(job, attempt);
   if (fits && job.shape != nullptr) {
     attempt([&] { CheckFreeze(*job.shape, job.config.training.freeze); });
-    attempt([&] { CheckRateFactors(*job.shape, job.config.optimizer); });
+    attempt([&] { CheckParameterFactors(*job.shape, job.config.optimizer); });
   }
   if (has_data) attempt([&job] { job.largest_batch = LargestBatch(job); });
 }

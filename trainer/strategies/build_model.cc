@@ -24,7 +24,7 @@ std::shared_ptr<Model> BuildModel(const Job& job,
   if (config.training.gradient_checkpointing) RecomputeBlocks(*model);
   if (owns_weights) {  // of code of the user's own, too
     CheckFreeze(*model, config.training.freeze);
-    CheckRateFactors(*model, config.optimizer);
+    CheckParameterFactors(*model, config.optimizer);
   }
   Freeze(*model, config.training.freeze);
   if (!owns_weights || !pretrained) return model;

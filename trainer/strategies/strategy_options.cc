@@ -5,7 +5,7 @@
 #include <utility>
 
 #include <ddprun/comm_hook.h>
-#include "trainer/config/rate_factors.h"
+#include "trainer/config/parameter_factors.h"
 #include "trainer/job/options_of.h"
 #include "trainer/optim/name_words.h"
 #include "trainer/strategies/zero.h"
@@ -32,9 +32,9 @@ std::shared_ptr<CommHook> CommHookOf(const StrategyConfig& config) {
 }
 
 // Returns the product of the factors whose words are in the name.
-double RateFactorOf(const std::string& name, const std::vector<RateFactor>& factors) {
+double FactorOf(const std::string& name, const std::vector<ParameterFactor>& factors) {
   double product = 1;
-  for (const RateFactor& one : factors) {
+  for (const ParameterFactor& one : factors) {
     if (HasAnyWord(name, {one.word})) product *= one.factor;
   }
   return product;
@@ -65,11 +65,11 @@ DataParallelOptions DataParallelOptionsOf(const Config& job) {
 
 std::unique_ptr<Optimizer> BuildOptimizer(const OptimizerConfig& config,
                                           std::vector<Shard> shards) {
-  const std::vector<RateFactor> rates = RateFactorsOf(config.learning_rate_factors);
-  const std::vector<RateFactor> decays = RateFactorsOf(config.weight_decay_factors);
+  const std::vector<ParameterFactor> rates = ParameterFactorsOf(config.learning_rate_factors);
+  const std::vector<ParameterFactor> decays = ParameterFactorsOf(config.weight_decay_factors);
   const auto kind = [&](const Shard& shard) {
-    return std::tuple(shard.values.device(), RateFactorOf(shard.name, rates),
-                      RateFactorOf(shard.name, decays));
+    return std::tuple(shard.values.device(), FactorOf(shard.name, rates),
+                      FactorOf(shard.name, decays));
   };
   std::vector<ParameterGroup> groups;  // each of one device
   while (!shards.empty()) {

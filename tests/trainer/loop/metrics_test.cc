@@ -105,10 +105,25 @@ TEST(MetricSums, OfNumbersEqualScikitLearn) {
   EXPECT_NEAR(ValuesOf(sums).at("mae"), example.at("mae").get<double>(), 1e-12);
 }
 
-// The samples of a rank: rank 0 has one, rank 1 the others, rank 2 none.
-std::pair<int64_t, int64_t> PlacesOf(int rank, int64_t size) {
-  if (rank == 0) return {0, 1};
-  return rank == 1 ? std::pair(int64_t{1}, size) : std::pair(size, size);
+// Rank 0 of three has one sample, rank 1 the others, rank 2 none. Returns the values of all.
+std::map<std::string, double> ValuesOverRanks(const std::vector<Metric>& metrics,
+                                              const at::Tensor& outputs,
+                                              const at::Tensor& targets,
+                                              const c10::intrusive_ptr<HostProcessGroup>& group,
+                                              int rank) {
+  MetricSums sums(metrics);
+  const int64_t begin = rank == 0 ? 0 : 1;
+  const int64_t end = rank == 0 ? 1 : targets.size(0);
+  if (rank < 2) {
+    const Batch batch{.inputs = {},
+                      .targets = targets.slice(0, begin, end),
+                      .samples = end - begin,
+                      .predictions = end - begin};
+    EXPECT_TRUE(sums.NeedsOutputs(batch));
+    sums.Add(0, outputs.slice(0, begin, end), batch);
+  }
+  sums.SumOverRanks(group.get());
+  return ValuesOf(sums);
 }
 
 at::Tensor Rows(const json& rows) {
@@ -122,18 +137,8 @@ TEST(MetricSums, RocAucEqualsScikitLearnOverRanks) {
     const at::Tensor targets = Classes(example.at("targets"));
     const at::Tensor scores = Rows(example.at("scores")).to(at::kFloat);
     WithGroup(3, [&](const auto& group, int rank) {
-      MetricSums sums({Metric::kRocAuc});
-      const auto [begin, end] = PlacesOf(rank, targets.size(0));
-      if (begin < end) {
-        const Batch batch{.inputs = {},
-                          .targets = targets.slice(0, begin, end),
-                          .samples = end - begin,
-                          .predictions = end - begin};
-        EXPECT_TRUE(sums.NeedsOutputs(batch));
-        sums.Add(0, scores.slice(0, begin, end), batch);
-      }
-      sums.SumOverRanks(group.get());
-      EXPECT_NEAR(ValuesOf(sums).at("roc_auc"), example.at("roc_auc").get<double>(), 1e-12);
+      const auto values = ValuesOverRanks({Metric::kRocAuc}, scores, targets, group, rank);
+      EXPECT_NEAR(values.at("roc_auc"), example.at("roc_auc").get<double>(), 1e-12);
     });
   }
 }
@@ -152,19 +157,10 @@ TEST(MetricSums, R2EqualsScikitLearnOverRanks) {
     const at::Tensor targets = Rows(example.at("targets"));
     const at::Tensor guesses = Rows(example.at("predictions"));
     WithGroup(3, [&](const auto& group, int rank) {
-      MetricSums sums({Metric::kR2, Metric::kRmse});
-      const auto [begin, end] = PlacesOf(rank, targets.size(0));
-      if (begin < end) {
-        const Batch batch{.inputs = {},
-                          .targets = targets.slice(0, begin, end),
-                          .samples = end - begin,
-                          .predictions = end - begin};
-        EXPECT_TRUE(sums.NeedsOutputs(batch));
-        sums.Add(0, guesses.slice(0, begin, end), batch);
-      }
-      sums.SumOverRanks(group.get());
-      EXPECT_NEAR(ValuesOf(sums).at("r2"), example.at("r2").get<double>(), 1e-9);
-      EXPECT_NEAR(ValuesOf(sums).at("rmse"), example.at("rmse").get<double>(), 1e-12);
+      const auto values =
+          ValuesOverRanks({Metric::kR2, Metric::kRmse}, guesses, targets, group, rank);
+      EXPECT_NEAR(values.at("r2"), example.at("r2").get<double>(), 1e-9);
+      EXPECT_NEAR(values.at("rmse"), example.at("rmse").get<double>(), 1e-12);
     });
   }
 }

@@ -42,6 +42,12 @@ TEST(LearningRateFactor, EqualsTransformersStepForStep) {
   }
 }
 
+void ExpectRates(const ScheduleOptions& options, const std::vector<double>& rates) {
+  for (size_t step = 0; step < rates.size(); ++step) {
+    EXPECT_NEAR(LearningRateFactor(options, static_cast<int64_t>(step)), rates[step], 1e-12);
+  }
+}
+
 TEST(LearningRateFactor, FallsInStepsWhereTorchDoes) {
   for (const nlohmann::json& one : golden::Read("lr_schedulers.json").at("step")) {
     const ScheduleOptions options{.shape = Shape::kStep,
@@ -49,10 +55,7 @@ TEST(LearningRateFactor, FallsInStepsWhereTorchDoes) {
                                   .step_size = one.at("step_size"),
                                   .gamma = one.at("gamma"),
                                   .total_steps = 40};
-    const auto rates = one.at("rates").get<std::vector<double>>();
-    for (size_t step = 0; step < rates.size(); ++step) {
-      EXPECT_NEAR(LearningRateFactor(options, static_cast<int64_t>(step)), rates[step], 1e-12);
-    }
+    ExpectRates(options, one.at("rates"));
   }
 }
 
@@ -63,10 +66,7 @@ TEST(LearningRateFactor, EqualsTorchsMultiStepLr) {
                                   .milestones = one.at("milestones"),
                                   .gamma = one.at("gamma"),
                                   .total_steps = 40};
-    const auto rates = one.at("rates").get<std::vector<double>>();
-    for (size_t step = 0; step < rates.size(); ++step) {
-      EXPECT_NEAR(LearningRateFactor(options, static_cast<int64_t>(step)), rates[step], 1e-12);
-    }
+    ExpectRates(options, one.at("rates"));
   }
 }
 
