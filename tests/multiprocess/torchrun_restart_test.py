@@ -173,7 +173,14 @@ class Signal(torchrun_compare.CompareTest):
         self.assertTrue(job.running(), job.err)
         job.send_signal(number)
         job.wait()
-        return job, {member: self.contents(launcher, f"got.{member}") for member in members}
+
+        def received():
+            return {member: self.contents(launcher, f"got.{member}") for member in members}
+
+        if launcher == "torchrun" and number != signal.SIGKILL:
+            # It does not wait for its workers' children, which may still write.
+            harness.wait_until(lambda: all(received().values()), lambda: str(received()))
+        return job, received()
 
     def test_is_passed_on_to_workers_and_their_children(self):
         for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"):
