@@ -12,6 +12,7 @@
 #include "launcher/cli/target.h"
 #include "launcher/commands.h"
 #include "launcher/plan_job.h"
+#include "launcher/sweep/run_sweep.h"
 #include "launcher/sweep/sweep_plan.h"
 
 namespace ddprun::launcher {
@@ -131,7 +132,7 @@ Result<int> DryRun(Options options, const Environment& env) {
   DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
   std::vector<SweepRun> runs;
   if (!options.sweep.empty()) {
-    DDPRUN_ASSIGN(runs, PlanSweep(options.sweep));
+    DDPRUN_ASSIGN(runs, PlanSweep(options.sweep, SweepChoiceOf(options)));
   }
   if (target.is_trainer_config) {
     DDPRUN_ASSIGN(const int code, CheckConfig(options, target, workers, runs));

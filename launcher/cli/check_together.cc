@@ -165,6 +165,10 @@ Status CheckTarget(const Options& options) {
 }
 
 Status CheckTrainerFlags(const Options& options) {
+  if (options.sweep_runs > 0 && options.sweep.empty()) {
+    return Contradict("--sweep_runs is the number of a sweep's runs, and --sweep is missing.",
+                      "Add --sweep optimizer.learning_rate='loguniform(1e-5,1e-3)'.");
+  }
   if (IsTrainerConfig(options)) return {};
   if (options.overrides.empty() && options.sweep.empty()) return {};
   const bool resumes = !options.resume.empty();

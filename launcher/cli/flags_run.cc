@@ -1,4 +1,6 @@
 // Flags that say what to run, and flags for trainer configs.
+#include <limits>
+
 #include "launcher/cli/flag.h"
 #include "launcher/cli/preload.h"
 #include "launcher/cli/read_value.h"
@@ -70,10 +72,27 @@ std::vector<Flag> TrainerFlags() {
        .value = "KEY=V1,V2",
        .of_torchrun = false,
        .help = "Train once per value, one run after the other, and compare the runs in a table; "
-               "repeatable: all combinations",
+               "repeatable: all combinations. A value may be a range: uniform(A,B), "
+               "loguniform(A,B), integers(A,B)",
        .expected = "a key of the config, = and values separated by commas, as in "
                    "optimizer.learning_rate=1e-4,3e-4",
        .read = [](std::string_view text, Options& o) { return Append(text, o.sweep); }},
+      {.name = "sweep_runs",
+       .value = "N",
+       .of_torchrun = false,
+       .help = "So many runs of a sweep with ranges; each draws a value of every swept key",
+       .expected = "a number from 1 to 10000",
+       .read = [](std::string_view text,
+                  Options& o) { return ReadBounded(text, 1, 10'000, o.sweep_runs); }},
+      {.name = "sweep_seed",
+       .value = "N",
+       .of_torchrun = false,
+       .help = "Seed of these draws (default 0)",
+       .expected = "a number from 0",
+       .read =
+           [](std::string_view text, Options& o) {
+             return ReadBounded(text, 0, std::numeric_limits<int64_t>::max(), o.sweep_seed);
+           }},
   };
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,26 +17,10 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "base/result.h"
+#include "launcher/cli/streams.h"
 #include "rendezvous/backends.h"
 
 namespace ddprun::launcher {
-
-// A choice of a worker's streams: torchrun's numbers for -r and -t.
-struct Streams {
-  bool out = false;
-  bool err = false;
-};
-
-// "3" is a value for all local ranks. "0:1,1:2" is a value for each; other ranks get no stream.
-struct StreamsPerRank {
-  Streams all;
-  std::map<int, Streams> of_rank = {};
-
-  Streams Of(int local_rank) const {
-    const auto found = of_rank.find(local_rank);
-    return found == of_rank.end() ? all : found->second;
-  }
-};
 
 enum class Label { kAuto, kAlways, kNever };
 enum class ExitCodeStyle { kWorker, kTorchrun };  // --exit_code
@@ -120,6 +105,8 @@ struct Options {
   std::optional<bool> use_env;
   std::vector<std::string> overrides;  // --set a.b=c, for a trainer config
   std::vector<std::string> sweep;      // --sweep a.b=1,2, for a trainer config
+  int sweep_runs = 0;                  // drawn from ranges of `sweep`; 0 means all combinations
+  int64_t sweep_seed = 0;              // of these draws
   std::string resume;                  // a run folder, or a checkpoint in it; "" means none
   bool dry_run = false;
   std::vector<std::string> preload;  // modules that a worker template imports; empty: no template

@@ -196,7 +196,8 @@ Result<int> RunSweep(SweepJob job) {
                                     std::to_string(job.options.rdzv.rules.max_nodes) +
                                     " were asked for.");
   }
-  DDPRUN_ASSIGN(std::vector<SweepRun> runs, PlanSweep(job.options.sweep));
+  DDPRUN_ASSIGN(std::vector<SweepRun> runs,
+                PlanSweep(job.options.sweep, SweepChoiceOf(job.options)));
   for (const auto& [key, value] : runs.front().values) {
     if (key + "=" == kNameOverride || key + "=" == kOutputDir) {
       return NotSwept("--sweep=" + key, "Each run of a sweep gets a name and a folder of its own.");

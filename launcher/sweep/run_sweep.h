@@ -18,6 +18,10 @@ struct SweepJob {
   std::function<int(Options)> run;
 };
 
+inline SweepChoice SweepChoiceOf(const Options& options) {
+  return {.runs = options.sweep_runs, .seed = static_cast<uint64_t>(options.sweep_seed)};
+}
+
 // Skips runs that are marked as finished in the sweep's folder: sweeps/ and the config's name, or
 // run.output_dir of --set. A failed run does not stop the others; SIGINT, SIGTERM, SIGHUP, SIGQUIT
 // do. Returns the exit code of the first failed run, or kUsage. REQUIRES: no other thread.

@@ -4,11 +4,13 @@
 #include <cctype>
 #include <set>
 
+#include "launcher/sweep/sweep_range.h"
+
 namespace ddprun::launcher {
 
 namespace {
 
-constexpr size_t kMaxRuns = 10'000;
+constexpr double kMaxRuns = 10'000;
 // File systems allow names of 255 bytes, and a number may follow.
 constexpr size_t kMaxName = 200;
 
@@ -16,6 +18,11 @@ struct Axis {
   std::string key;
   std::string label;  // for names of folders
   std::vector<std::string> values;
+
+  bool HasRange() const {
+    return std::ranges::any_of(values,
+                               [](const auto& value) { return SweepRange::In(value).has_value(); });
+  }
 };
 
 Error BadSweep(const std::string& text, std::string what) {
@@ -34,8 +41,8 @@ std::vector<std::string> SplitValues(std::string_view text) {
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     if (c == '"' && (i == 0 || text[i - 1] != '\\')) quoted = !quoted;
-    if (!quoted && (c == '[' || c == '{')) ++depth;
-    if (!quoted && (c == ']' || c == '}')) --depth;
+    if (!quoted && (c == '[' || c == '{' || c == '(')) ++depth;
+    if (!quoted && (c == ']' || c == '}' || c == ')')) --depth;
     if (c == ',' && !quoted && depth == 0) {
       values.emplace_back();
     } else {
@@ -77,6 +84,64 @@ void MakeNamesDiffer(std::vector<SweepRun>& runs) {
   }
 }
 
+// Returns the texts as keys with values.
+Result<std::vector<Axis>> AxesOf(const std::vector<std::string>& texts) {
+  std::vector<Axis> axes;
+  for (const std::string& text : texts) {
+    const size_t equals = text.find('=');
+    Axis axis{.key = text.substr(0, equals), .label = "", .values = {}};
+    if (equals != std::string::npos) axis.values = SplitValues(text.substr(equals + 1));
+    for (const std::string& value : axis.values) {
+      if (value.empty()) return BadSweep(text, axis.key + " has an empty value.");
+      const std::optional<SweepRange> range = SweepRange::In(value);
+      if (range && !range->problem().empty()) {
+        return BadSweep(text, value + " " + range->problem() + ".");
+      }
+    }
+    const bool again = std::any_of(axes.begin(), axes.end(),
+                                   [&axis](const Axis& other) { return other.key == axis.key; });
+    if (again) return BadSweep(text, axis.key + " is swept twice; give all its values in one.");
+    axes.push_back(std::move(axis));
+  }
+  GiveLabels(axes);
+  return axes;
+}
+
+void AddValue(const Axis& axis, const std::string& value, SweepRun& run) {
+  run.values.emplace_back(axis.key, value);
+  run.name += (run.name.empty() ? "" : ",") + axis.label + "=" + value;
+}
+
+std::vector<SweepRun> AllCombinations(const std::vector<Axis>& axes) {
+  std::vector<SweepRun> runs(1);
+  for (const Axis& axis : axes) {
+    std::vector<SweepRun> longer;
+    for (const SweepRun& run : runs) {
+      for (const std::string& value : axis.values) {
+        longer.push_back(run);
+        AddValue(axis, value, longer.back());
+      }
+    }
+    runs = std::move(longer);
+  }
+  return runs;
+}
+
+std::vector<SweepRun> DrawnRuns(const std::vector<Axis>& axes, const SweepChoice& choice) {
+  SweepDraws draws(choice.seed);
+  std::vector<SweepRun> runs(static_cast<size_t>(choice.runs));
+  for (SweepRun& run : runs) {
+    for (const Axis& axis : axes) {
+      const double place = draws.Next() * static_cast<double>(axis.values.size());
+      const std::string& value = axis.values[static_cast<size_t>(place)];
+      const std::optional<SweepRange> range = SweepRange::In(value);
+      const double share = draws.Next();  // also for a plain value: as many draws for each run
+      AddValue(axis, range ? range->At(share) : value, run);
+    }
+  }
+  return runs;
+}
+
 }  // namespace
 
 std::vector<std::string> SweepRun::Overrides() const {
@@ -85,36 +150,24 @@ std::vector<std::string> SweepRun::Overrides() const {
   return overrides;
 }
 
-Result<std::vector<SweepRun>> PlanSweep(const std::vector<std::string>& texts) {
-  std::vector<Axis> axes;
-  size_t count = 1;
-  for (const std::string& text : texts) {
-    const size_t equals = text.find('=');
-    Axis axis{.key = text.substr(0, equals), .label = "", .values = {}};
-    if (equals != std::string::npos) axis.values = SplitValues(text.substr(equals + 1));
-    for (const std::string& value : axis.values) {
-      if (value.empty()) return BadSweep(text, axis.key + " has an empty value.");
-    }
-    const bool again = std::any_of(axes.begin(), axes.end(),
-                                   [&axis](const Axis& other) { return other.key == axis.key; });
-    if (again) return BadSweep(text, axis.key + " is swept twice; give all its values in one.");
-    count *= axis.values.size();
-    if (count > kMaxRuns) return BadSweep(text, "More than 10000 runs come of it.");
-    axes.push_back(std::move(axis));
+Result<std::vector<SweepRun>> PlanSweep(const std::vector<std::string>& texts,
+                                        const SweepChoice& choice) {
+  DDPRUN_ASSIGN(const std::vector<Axis> axes, AxesOf(texts));
+  const auto ranged = std::ranges::find_if(axes, &Axis::HasRange);
+  const bool draws = ranged != axes.end();
+  if (draws && choice.runs == 0) {
+    return BadSweep(texts[static_cast<size_t>(ranged - axes.begin())],
+                    "Runs draw from this range. How many runs? Add --sweep_runs=20.");
   }
-  GiveLabels(axes);
-  std::vector<SweepRun> runs(1);
-  for (const Axis& axis : axes) {
-    std::vector<SweepRun> longer;
-    for (const SweepRun& run : runs) {
-      for (const std::string& value : axis.values) {
-        longer.push_back(run);
-        longer.back().values.emplace_back(axis.key, value);
-        longer.back().name += (run.name.empty() ? "" : ",") + axis.label + "=" + value;
-      }
-    }
-    runs = std::move(longer);
+  if (!draws && choice.runs > 0) {
+    return BadSweep(texts.front(),
+                    "--sweep_runs is the number of runs that draw from ranges, and there is no "
+                    "range such as loguniform(1e-5,1e-3).");
   }
+  double count = 1;
+  for (const Axis& axis : axes) count *= static_cast<double>(axis.values.size());
+  if (!draws && count > kMaxRuns) return BadSweep(texts.back(), "More than 10000 runs come of it.");
+  std::vector<SweepRun> runs = draws ? DrawnRuns(axes, choice) : AllCombinations(axes);
   for (SweepRun& run : runs) run.name = FolderName(run.name);
   MakeNamesDiffer(runs);
   return runs;
