@@ -32,6 +32,11 @@ def case(classes, targets, predictions):
         "targets": targets,
         "predictions": predictions,
         "values": {name: float(value) for name, value in values.items()},
+        "confusion": metrics.confusion_matrix(targets, predictions,
+                                              labels=range(classes)).ravel().tolist(),
+        # Rows of precision, recall, F1 and samples; a column for each class.
+        "by_class": [[float(x) for x in row] for row in metrics.precision_recall_fscore_support(
+            targets, predictions, labels=range(classes), zero_division=0)],
     }
 
 

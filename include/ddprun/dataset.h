@@ -22,7 +22,10 @@ struct Batch {
   at::Tensor attention_mask = {};
   // int64 [B, L], the text of a pair that each token belongs to; undefined: the first text.
   at::Tensor token_type_ids = {};
-  int64_t samples = 0;  // B
+  // float32 [B], how much each sample counts in the mean loss; undefined: all count alike.
+  at::Tensor weights = {};
+  double sum_of_weights = 0;  // not used without `weights`
+  int64_t samples = 0;        // B
   // Number of predictions in the mean loss: the samples, or the target tokens that count.
   int64_t predictions = 0;
   // For a batch on a device: copies on the host of values that the host needs.
@@ -32,12 +35,16 @@ struct Batch {
   };
   OnHost on_host = {};
 
-  // Returns the tensors that a model gets; some may be undefined.
-  std::array<at::Tensor*, 4> Tensors() {
-    return {&inputs, &targets, &attention_mask, &token_type_ids};
+  // Returns the tensors with a row for each sample; some may be undefined.
+  std::array<at::Tensor*, 5> Tensors() {
+    return {&inputs, &targets, &attention_mask, &token_type_ids, &weights};
   }
-  std::array<const at::Tensor*, 4> Tensors() const {
-    return {&inputs, &targets, &attention_mask, &token_type_ids};
+  std::array<const at::Tensor*, 5> Tensors() const {
+    return {&inputs, &targets, &attention_mask, &token_type_ids, &weights};
+  }
+  // Returns how much this batch's loss counts in the mean over several batches.
+  double LossWeight() const {
+    return weights.defined() ? sum_of_weights : static_cast<double>(predictions);
   }
 };
 
@@ -68,6 +75,8 @@ class Dataset {
     return Get(indices);
   }
   virtual DataShape shape() const { return {}; }
+  // Returns the class of each sample; empty: there are none, or only Get() can tell.
+  virtual std::vector<int64_t> Classes() const { return {}; }
   // Returns the predicted tokens per sample, for tokens/s; 0 means that samples have no tokens.
   virtual int64_t tokens_per_sample() const { return 0; }
   // Returns whether batches with equally many samples have equally many predictions. If not, ranks

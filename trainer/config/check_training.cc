@@ -148,6 +148,27 @@ void CheckStrategy(Checker& check) {
   CheckPipeline(check);
 }
 
+// `own_loss` is whether the model's loss is not of classes, or unknown.
+void CheckClassWeights(Checker& check, bool own_loss) {
+  const TrainingConfig& training = check.config.training;
+  if (training.class_weights.empty() && !training.balance_classes) return;
+  const std::string key =
+      training.balance_classes ? "training.balance_classes" : "training.class_weights";
+  const std::string remove = "Remove " + key + ", or ";
+  if (training.balance_classes && !training.class_weights.empty()) {
+    check.Conflict(key, "training.class_weights are given:", "Remove one of the two.");
+  }
+  if (own_loss || training.loss == Loss::kMse || training.loss == Loss::kCausalLm) {
+    check.Conflict(key, "The loss is not one of classes:",
+                   remove + "train a model of classes with their cross-entropy.");
+  }
+  // PyTorch's loss weighs the part of a target that all classes share by every class.
+  if (training.label_smoothing > 0) {
+    check.Conflict(key, "training.label_smoothing changes the targets that they weigh:",
+                   remove + "training.label_smoothing.");
+  }
+}
+
 // Transformers have their own kind of loss, and a plugin's model brings its own.
 void CheckLoss(Checker& check) {
   const TrainingConfig& training = check.config.training;
@@ -166,6 +187,7 @@ void CheckLoss(Checker& check) {
     check.Conflict("training.label_smoothing", model + " brings its own loss:",
                    "Remove the key, or have the plugin smooth its targets.");
   }
+  CheckClassWeights(check, tokens || plugin);
 }
 
 void CheckCheckpoints(Checker& check) {
@@ -173,6 +195,10 @@ void CheckCheckpoints(Checker& check) {
   const std::vector<std::string>& metrics = check.config.evaluation.metrics;
   const auto words = WordsOf(Metric{});
   const bool known = best.empty() || best == "loss" || std::ranges::count(words, best) > 0;
+  if (best == Word(Metric::kConfusionMatrix)) {
+    check.Conflict("checkpoint.save_best", "A confusion matrix is no number to compare steps by:",
+                   "Name \"loss\" or a metric that is a number, such as \"f1_macro\".");
+  }
   if (!known && check.config.model.type != ModelType::kPlugin) {
     check.Conflict("checkpoint.save_best", "\"" + best + "\" is neither \"loss\" nor a metric:",
                    ChoiceHint("checkpoint.save_best", best, words));

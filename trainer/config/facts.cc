@@ -82,6 +82,13 @@ const std::vector<Setting> kSettings = {
      .off = "1, and training.gradient_accumulation_steps to the number of micro-batches",
      .never = {{{kOwnBatches}, "counts the predictions of each part of a batch"}},
      .on = [](auto& config) { return config.strategy.pipeline_micro_batches > 1; }},
+    {.key = "training.class_weights",
+     .off = "[], and training.balance_classes to false",
+     .never = {{{kDevices}, "needs the weights of the samples on each device"}},
+     .on =
+         [](auto& config) {
+           return config.training.balance_classes || !config.training.class_weights.empty();
+         }},
     {.key = "strategy.devices", .makes = {kDevices}},
     {.key = "data.format", .words = {"plugin"}, .makes = {kOwnBatches}},
     {.key = "strategy.overlap",

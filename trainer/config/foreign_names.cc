@@ -151,9 +151,8 @@ constexpr WithoutKey kWithoutKey[] = {
      "Another spread of fresh weights is not there yet. \"bert\", \"gpt\" and \"llama\" begin with "
      "0.02, as in\n"
      "transformers; other models begin as PyTorch's layers do."},
-    {"class_weights class_weight pos_weight sample_weight sample_weights loss_weights "
-     "weighted_loss weighted_sampler balanced",
-     "Weights of classes or samples are not there yet: each counts the same in the loss. A model "
+    {"sample_weight sample_weights weighted_sampler",
+     "Weights of samples are not there yet; training.class_weights are those of classes. A model "
      "of\n"
      "your own may compute any loss: docs/torchscript.md, docs/plugins.md."},
     {"l1 l1_reg l1_lambda l1_ratio", "An L1 penalty is not there yet; optimizer.weight_decay is."},

@@ -179,6 +179,8 @@ constexpr ForeignValues kForeignValues[] = {
     {"evaluation.metrics", "f1_score f1_binary", "f1"},
     {"evaluation.metrics", "macro_f1 f1macro", "f1_macro"},
     {"evaluation.metrics", "matthews matthews_correlation matthews_corrcoef", "mcc"},
+    {"evaluation.metrics", "confusion confusionmatrix classification_report by_class",
+     "confusion_matrix"},
     {"evaluation.metrics", "auc auroc rocauc roc_auc_score", "roc_auc"},
     {"evaluation.metrics", "ppl", "perplexity"},
     {"evaluation.metrics", "mean_squared_error l2", "mse"},

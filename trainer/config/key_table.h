@@ -20,6 +20,7 @@ std::vector<Key> CsvDataKeys();
 std::vector<Key> OtherDataKeys();
 std::vector<Key> TrainingKeys();
 std::vector<Key> LoraKeys();
+std::vector<Key> LossKeys();
 std::vector<Key> ComputeKeys();
 std::vector<Key> OptimizerKeys();
 std::vector<Key> OptimizerKindKeys();

@@ -82,7 +82,8 @@ std::vector<Key> EvaluationKeys() {
                     "evaluations."}}},
       {.DDPRUN_KEY(evaluation, metrics),
        .meaning = "Any of \"accuracy\", \"precision\", \"recall\", \"f1\", \"f1_macro\", \"mcc\", "
-                  "\"roc_auc\", \"perplexity\", \"mse\", \"rmse\", \"mae\", \"r2\", as in "
+                  "\"roc_auc\", \"perplexity\", \"mse\", \"rmse\", \"mae\", \"r2\", "
+                  "\"confusion_matrix\", as in "
                   "scikit-learn: docs/metrics.md. Empty: accuracy for classes, perplexity for "
                   "tokens. A plugin's own metrics are always computed. Exact over the ranks.",
        .aliases = {{"compute_metrics", "Hugging Face"},

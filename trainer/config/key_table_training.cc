@@ -186,7 +186,7 @@ std::vector<Key> LoraKeys() {
   };
 }
 
-std::vector<Key> ComputeKeys() {
+std::vector<Key> LossKeys() {
   return {
       {.DDPRUN_KEY(training, loss),
        .meaning = "The loss to minimise. \"auto\" is the model's own: tokens for language "
@@ -202,10 +202,25 @@ std::vector<Key> ComputeKeys() {
                   "training only.",
        .range = kBelowOne,
        .aliases = {{"label_smoothing_factor", "Hugging Face"}, {"smoothing", "timm"}}},
+      {.DDPRUN_KEY(training, class_weights),
+       .meaning = "How much a sample of each class counts in the loss, in the order of "
+                  "data.labels, as the weight of PyTorch's CrossEntropyLoss: the loss is the "
+                  "weighted mean over all samples of a step. Evaluations weigh alike.",
+       .range = Above(0),
+       .aliases = {{"class_weight", "Keras"}, {"pos_weight loss_weights", "PyTorch examples"}}},
+      {.DDPRUN_KEY(training, balance_classes),
+       .meaning = "Sets training.class_weights so that all classes of the training data count "
+                  "equally much: scikit-learn's \"balanced\".",
+       .aliases = {{"balanced class_balance auto_class_weights", "PyTorch examples"}}},
       {.DDPRUN_KEY(training, stop_on_bad_loss),
        .meaning = "Ends the run with an error when the loss is NaN or infinite.",
        .aliases = {{"terminate_on_nan check_finite detect_anomaly", "Lightning"},
                    {"logging_nan_inf_filter", "Hugging Face"}}},
+  };
+}
+
+std::vector<Key> ComputeKeys() {
+  return {
       {.DDPRUN_KEY(training, precision),
        .meaning = "\"bf16\": matrix products in bfloat16, with weights, gradients and optimizer "
                   "in float32; twice as fast if the processor has bfloat16 instructions. "

@@ -34,7 +34,7 @@ DDPRUN_WORDS(TargetType, {"class", "number"})
 DDPRUN_WORDS(Loss, {"auto", "cross_entropy", "mse", "causal_lm"})
 DDPRUN_WORDS(Metric,
              {"accuracy", "precision", "recall", "f1", "f1_macro", "mcc", "roc_auc", "perplexity",
-              "mse", "rmse", "mae", "r2"})
+              "mse", "rmse", "mae", "r2", "confusion_matrix"})
 DDPRUN_WORDS(Precision, {"fp32", "bf16", "fp16"})
 DDPRUN_WORDS(MatmulSetting, {"auto", "default", "onednn"})
 DDPRUN_WORDS(OptimizerType, {"adamw", "adam", "sgd", "adagrad", "lion"})

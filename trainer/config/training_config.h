@@ -35,6 +35,7 @@ enum class Metric {
   kRmse,
   kMae,
   kR2,
+  kConfusionMatrix,
 };
 
 enum class Precision { kFp32, kBf16, kFp16 };
@@ -62,7 +63,9 @@ struct TrainingConfig {
   MatmulSetting matmul_engine = MatmulSetting::kAuto;
   Loss loss = Loss::kAuto;
   double label_smoothing = 0.0;
-  bool stop_on_bad_loss = true;  // NaN or infinite
+  std::vector<double> class_weights;  // by class; empty means that all count alike
+  bool balance_classes = false;       // OpenJob() sets class_weights then
+  bool stop_on_bad_loss = true;       // NaN or infinite
 };
 
 struct CheckpointConfig {

@@ -151,6 +151,12 @@ at::Tensor CsvDataset::ExpandColumns(const at::Tensor& columns) const {
   return inputs;
 }
 
+std::vector<int64_t> CsvDataset::Classes() const {
+  if (targets_.scalar_type() != at::kLong) return {};
+  const auto* targets = targets_.const_data_ptr<int64_t>();
+  return {targets, targets + targets_.numel()};
+}
+
 Batch CsvDataset::Get(std::span<const int64_t> indices) const {
   const auto count = static_cast<int64_t>(indices.size());
   // from_blob() takes no const pointer; index_select() only reads.

@@ -22,6 +22,7 @@ class CsvDataset final : public Dataset {
   // float32 [B, 1].
   Batch Get(std::span<const int64_t> indices) const override;
   DataShape shape() const override;
+  std::vector<int64_t> Classes() const override;
   std::vector<std::string> Notes() const override { return notes_; }
   bool in_memory() const override { return true; }
   // Returns data.json, the text of DescribeTable().

@@ -22,12 +22,22 @@ std::vector<int64_t> DatasetPart::Places(std::span<const int64_t> indices) const
   return places;
 }
 
-std::vector<int64_t> DatasetPart::Lengths() const {
-  const std::vector<int64_t> lengths = whole_.Lengths();
+std::vector<int64_t> DatasetPart::Selected(const std::vector<int64_t>& of_whole) const {
   std::vector<int64_t> selected;
-  if (lengths.empty()) return selected;
-  for (int64_t i = 0; i < size_; ++i) selected.push_back(lengths[place_(i)]);
+  if (of_whole.empty()) return selected;
+  for (int64_t i = 0; i < size_; ++i) selected.push_back(of_whole[place_(i)]);
   return selected;
+}
+
+void WeighClasses(const std::vector<double>& weights, Batch& batch) {
+  const auto* targets = batch.targets.const_data_ptr<int64_t>();
+  batch.weights = at::empty({batch.samples}, at::kFloat);
+  auto* to = batch.weights.mutable_data_ptr<float>();
+  const auto last = std::ssize(weights) - 1;
+  for (int64_t i = 0; i < batch.samples; ++i) {
+    to[i] = static_cast<float>(weights[std::clamp<int64_t>(targets[i], 0, last)]);
+  }
+  batch.sum_of_weights = batch.weights.sum(at::kDouble).item<double>();
 }
 
 std::vector<Batch> SplitBatch(Batch batch, int64_t parts) {
@@ -45,6 +55,7 @@ std::vector<Batch> SplitBatch(Batch batch, int64_t parts) {
     const bool words = part.targets.defined() && !part.targets.is_floating_point();
     part.predictions = words ? part.targets.ne(kIgnored).sum().item<int64_t>()
                              : batch.predictions / batch.samples * count;
+    if (part.weights.defined()) part.sum_of_weights = part.weights.sum(at::kDouble).item<double>();
     split.push_back(std::move(part));
   }
   return split;

@@ -27,7 +27,8 @@ class DatasetPart final : public Dataset {
   DataShape shape() const override { return whole_.shape(); }
   int64_t tokens_per_sample() const override { return whole_.tokens_per_sample(); }
   bool equal_predictions() const override { return whole_.equal_predictions(); }
-  std::vector<int64_t> Lengths() const override;
+  std::vector<int64_t> Lengths() const override { return Selected(whole_.Lengths()); }
+  std::vector<int64_t> Classes() const override { return Selected(whole_.Classes()); }
   std::vector<std::string> Files() const override { return whole_.Files(); }
   bool in_memory() const override { return whole_.in_memory(); }
 
@@ -35,6 +36,7 @@ class DatasetPart final : public Dataset {
 
  private:
   std::vector<int64_t> Places(std::span<const int64_t> indices) const;
+  std::vector<int64_t> Selected(const std::vector<int64_t>& of_whole) const;
 
   const Dataset& whole_;
   const int64_t size_;
@@ -44,6 +46,10 @@ class DatasetPart final : public Dataset {
 // Divides the batch into `parts` batches, or as many as there are samples, in the order of the
 // samples; sizes differ by one at most. REQUIRES: a batch on the host.
 std::vector<Batch> SplitBatch(Batch batch, int64_t parts);
+
+// Sets the weight of each sample by its class. REQUIRES: a batch on the host with classes [B].
+// Classes without a weight get the last one: the loss refuses them.
+void WeighClasses(const std::vector<double>& weights, Batch& batch);
 
 // Returns the number of last samples, of `size`, that are kept for validation: the fraction rounded
 // down, but at least one if the fraction is positive, and never all. REQUIRES: 0 <= fraction < 1.

@@ -33,6 +33,7 @@ class ImageArrays final : public Dataset {
     return Make(indices, epoch);
   }
   DataShape shape() const override;
+  std::vector<int64_t> Classes() const override { return contents_.labels; }
   std::map<std::string, std::string> ModelFiles() const override;
 
  private:

@@ -134,6 +134,13 @@ std::map<std::string, std::string> ImageFolder::ModelFiles() const {
   return {{kImagesFileName, DescribeImages(options_, 3, height_, width_)}};
 }
 
+std::vector<int64_t> ImageFolder::Classes() const {
+  std::vector<int64_t> classes;
+  classes.reserve(files_.size());
+  for (const File& file : files_) classes.push_back(file.label);
+  return classes;
+}
+
 Image ImageFolder::Load(const File& file) const {
   const FileBytes bytes = ReadDataFile(file.path);
   Result<Image> image = DecodeImage(bytes.text());

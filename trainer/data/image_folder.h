@@ -40,6 +40,7 @@ class ImageFolder final : public Dataset {
     return Make(indices, epoch);
   }
   DataShape shape() const override;
+  std::vector<int64_t> Classes() const override;
   std::vector<std::string> Files() const override;
   std::vector<std::string> Notes() const override { return notes_; }
   std::map<std::string, std::string> ModelFiles() const override;

@@ -76,7 +76,10 @@ std::span<const int64_t> Loader::IndicesOf(int64_t batch) const {
 
 Batch Loader::Make(int64_t batch) const {
   const std::span<const int64_t> indices = IndicesOf(batch);
-  return options_.epoch ? dataset_.GetVaried(indices, *options_.epoch) : dataset_.Get(indices);
+  Batch made =
+      options_.epoch ? dataset_.GetVaried(indices, *options_.epoch) : dataset_.Get(indices);
+  if (!options_.class_weights.empty()) WeighClasses(options_.class_weights, made);
+  return made;
 }
 
 std::optional<Batch> Loader::TakeFromThreads() {

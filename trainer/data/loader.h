@@ -29,6 +29,8 @@ struct LoaderOptions {
   // Number of logical ranks in `indices`: equal parts, one after the other. Batches alternate
   // between them. `taken` counts one rank's samples.
   int64_t ranks = 1;
+  // The weight of a sample of each class in the mean loss (Batch::weights); empty: none.
+  std::vector<double> class_weights = {};
 };
 
 // Returns the batches of an epoch in which a rank has `indices` samples. Pure.

@@ -88,6 +88,12 @@ DataShape PairDataset::shape() const {
           .vocab_size = tokenizer_->vocab_size()};
 }
 
+std::vector<int64_t> PairDataset::Classes() const {
+  std::vector<int64_t> classes(static_cast<size_t>(size()));
+  for (size_t i = 0; i < classes.size(); ++i) classes[i] = class_of_label_[texts_.label(i)];
+  return classes;
+}
+
 Batch PairDataset::Get(std::span<const int64_t> indices) const {
   std::vector<EncodedPair> rows;
   rows.reserve(indices.size());

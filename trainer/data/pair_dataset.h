@@ -35,6 +35,7 @@ class PairDataset final : public Dataset {
   // longest row of the batch; targets int64 [B].
   Batch Get(std::span<const int64_t> indices) const override;
   DataShape shape() const override;
+  std::vector<int64_t> Classes() const override;
   // Tokenizes all rows, on as many threads as there are cores.
   std::vector<int64_t> Lengths() const override;
   std::vector<std::string> Notes() const override;

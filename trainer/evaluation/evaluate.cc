@@ -156,6 +156,7 @@ EvalReport EvaluateOn(const Dataset& data,
   report.samples = sums.samples();
   report.seconds = seconds.count();
   report.metrics = sums.Values();
+  report.confusion = sums.Confusion(data.shape().labels);
   return report;
 }
 

@@ -47,7 +47,7 @@ inline EvalReport Evaluate(const Job& job,
 // Returns the value of a metric, or of "loss"; nullopt if the evaluation has no such metric.
 std::optional<double> ValueOf(const EvalReport& report, const std::string& name);
 
-// Names all values of a report, for ranks that lack it.
+// Names all values of a report by which a run decides, for ranks that lack it.
 void VisitReport(StateVisitor& visitor, EvalReport& report);
 
 }  // namespace ddprun::trainer

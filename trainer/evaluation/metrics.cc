@@ -8,7 +8,6 @@
 #include <limits>
 #include <span>
 #include <sstream>
-#include <tuple>
 
 #include "base/failure.h"
 #include "trainer/config/slot.h"
@@ -23,7 +22,7 @@ namespace {
 // Metrics that are computed from counts by class.
 constexpr bool OfCounts(Metric metric) {
   return metric == Metric::kPrecision || metric == Metric::kRecall || metric == Metric::kF1 ||
-         metric == Metric::kF1Macro || metric == Metric::kMcc;
+         metric == Metric::kF1Macro || metric == Metric::kMcc || metric == Metric::kConfusionMatrix;
 }
 
 constexpr bool OfClasses(Metric metric) {
@@ -47,21 +46,15 @@ Failure DoesNotFit(const at::Tensor& outputs, const at::Tensor& targets, const c
   return Failure(Error{.code = Code::kUsage,
                        .title = "METRIC DOES NOT FIT",
                        .what = text.str(),
-                       .hint = "accuracy, precision, recall, f1, f1_macro, mcc and roc_auc are for "
-                               "classes, mse, rmse, mae and r2 for numbers, perplexity for both "
+                       .hint = "accuracy, precision, recall, f1, f1_macro, mcc, roc_auc and "
+                               "confusion_matrix are for classes, mse, rmse, mae and r2 for "
+                               "numbers, perplexity for both "
                                "tokens and classes.",
                        .page = "metric-does-not-fit"});
 }
 
 bool AreScores(const at::Tensor& outputs, const at::Tensor& targets) {
   return targets.scalar_type() == at::kLong && outputs.dim() == targets.dim() + 1;
-}
-
-void AddCounts(const at::Tensor& classes, int64_t class_count, std::vector<int64_t>& counts) {
-  counts.resize(std::max<size_t>(counts.size(), class_count));
-  const at::Tensor bins = at::bincount(classes, /*weights=*/{}, class_count).cpu();
-  const auto* data = bins.const_data_ptr<int64_t>();
-  for (int64_t i = 0; i < class_count; ++i) counts[i] += data[i];
 }
 
 // Returns the largest number of all ranks: a rank without a batch does not know how many there are.
@@ -71,14 +64,15 @@ int64_t LargestOfRanks(c10d::Backend* control, int64_t own) {
   return largest.item<int64_t>();
 }
 
-double Quotient(double numerator, double denominator) {
-  return denominator == 0 ? 0 : numerator / denominator;
-}
+constexpr size_t kFirstSums = 4;  // of a row of RowsOfParts(), before its lists
 
 }  // namespace
 
 MetricSums::MetricSums(std::vector<Metric> metrics, OwnMetrics* own)
-    : by_task_(metrics.empty() && own == nullptr), metrics_(std::move(metrics)), own_(own) {
+    : by_task_(metrics.empty() && own == nullptr),
+      metrics_(std::move(metrics)),
+      own_(own),
+      classes_({.by_class = Has(metrics_, OfCounts), .pairs = Asks(Metric::kConfusionMatrix)}) {
   if (own_ == nullptr) return;
   own_names_ = own_->MetricNames();
   std::erase_if(metrics_, [this](Metric metric) {
@@ -86,8 +80,9 @@ MetricSums::MetricSums(std::vector<Metric> metrics, OwnMetrics* own)
   });
 }
 
-bool MetricSums::CountsClasses() const {
-  return Has(metrics_, OfCounts);
+ConfusionMatrix MetricSums::Confusion(std::vector<std::string> labels) const {
+  if (!Asks(Metric::kConfusionMatrix)) return {};
+  return classes_.Confusion(std::move(labels));
 }
 
 bool MetricSums::Asks(Metric metric) const {
@@ -103,8 +98,9 @@ bool MetricSums::NeedsOutputs(const Batch& batch) {
 
 void MetricSums::Add(double loss, const at::Tensor& outputs, const Batch& batch) {
   samples_ += batch.samples;
-  predictions_ += batch.predictions;
-  if (batch.predictions > 0) parts_.back().loss += loss * static_cast<double>(batch.predictions);
+  const double weight = batch.LossWeight();
+  parts_.back().weight += weight;
+  if (weight > 0) parts_.back().loss += loss * weight;
   // A metric that only the task suggests must not end a run whose outputs do not fit it.
   const bool guessed_wrong =
       by_task_ && outputs.defined() && !(AreScores(outputs, batch.targets) && outputs.size(-1) > 1);
@@ -130,17 +126,10 @@ void MetricSums::AddClasses(const at::Tensor& outputs, const at::Tensor& targets
   const at::Tensor counted = flat.ne(kIgnoredTarget);
   const at::Tensor actual = flat.masked_select(counted);
   const at::Tensor predicted = outputs.argmax(-1).reshape({-1}).masked_select(counted);
-  const at::Tensor hits = actual.masked_select(actual.eq(predicted));
-  targets_ += actual.numel();
-  correct_ += hits.numel();
   if (Asks(Metric::kRocAuc)) {
     roc_auc_.Add(outputs.reshape({-1, outputs.size(-1)}).index({counted}), actual);
   }
-  if (!CountsClasses()) return;
-  const int64_t classes = outputs.size(-1);
-  AddCounts(hits, classes, hits_);
-  AddCounts(predicted, classes, predicted_);
-  AddCounts(actual, classes, actual_);
+  classes_.Add(predicted, actual, outputs.size(-1));
 }
 
 void MetricSums::AddErrors(const at::Tensor& outputs, const at::Tensor& targets) {
@@ -170,31 +159,22 @@ void MetricSums::AddErrors(const at::Tensor& outputs, const at::Tensor& targets)
 
 void MetricSums::SumOverRanks(c10d::Backend* control, const RankShare& ranks) {
   if (Asks(Metric::kRocAuc)) roc_auc_.Gather(control);
-  const std::array<std::vector<int64_t>*, 3> by_class = {&hits_, &predicted_, &actual_};
   // Metrics that the task decides need no counts by class.
-  if (CountsClasses()) {
-    const int64_t classes = LargestOfRanks(control, std::ssize(hits_));
-    for (auto* counts : by_class) counts->resize(classes);
-  }
-  std::vector<int64_t> counts = {samples_, predictions_, targets_, correct_, numbers_};
-  const size_t scalars = counts.size();
-  for (const auto* part : by_class) counts.insert(counts.end(), part->begin(), part->end());
-  at::Tensor all_counts = at::tensor(counts, at::kLong);
+  if (classes_.by_class()) classes_.SetClasses(LargestOfRanks(control, classes_.classes()));
+  std::vector<int64_t*> own_counts = {&samples_, &numbers_};
+  for (int64_t& count : classes_.counts()) own_counts.push_back(&count);
+  std::vector<int64_t> counts;
+  for (const int64_t* count : own_counts) counts.push_back(*count);
+  const at::Tensor all_counts = at::tensor(counts, at::kLong);
   AllReduceOnHost(control, all_counts);
   const int64_t* from = all_counts.const_data_ptr<int64_t>();
-  std::tie(samples_, predictions_, targets_, correct_, numbers_) =
-      std::tuple(from[0], from[1], from[2], from[3], from[4]);
-  from += scalars;
-  for (auto* part : by_class) {
-    std::copy_n(from, part->size(), part->begin());
-    from += part->size();
-  }
+  for (int64_t* count : own_counts) *count = *from++;
   const size_t numbers = WidestOfRanks(control, Asks(Metric::kR2), &Sums::numbers);
   const size_t own = WidestOfRanks(control, own_ != nullptr, &Sums::own);
   const at::Tensor sums = trainer::SumOverRanks(RowsOfParts(numbers, own), ranks, control);
   const auto* sum = sums.const_data_ptr<double>();
-  Sums all{.loss = sum[0], .squared_errors = sum[1], .absolute_errors = sum[2]};
-  sum += 3;
+  Sums all{.loss = sum[0], .weight = sum[1], .squared_errors = sum[2], .absolute_errors = sum[3]};
+  sum += kFirstSums;
   for (size_t i = 0; i < numbers; ++i, sum += 3) all.numbers.push_back({sum[0], sum[1], sum[2]});
   for (size_t i = 0; i < own; ++i, sum += 2) all.own.push_back({sum[0], sum[1]});
   parts_ = {std::move(all)};
@@ -212,15 +192,15 @@ size_t MetricSums::WidestOfRanks(c10d::Backend* control, bool used, List Sums::*
 
 // Returns a row of sums for each logical rank, with room for as many numbers and own sums.
 at::Tensor MetricSums::RowsOfParts(size_t numbers, size_t own) const {
-  const auto width = static_cast<int64_t>(3 + 3 * numbers + 2 * own);
+  const auto width = static_cast<int64_t>(kFirstSums + 3 * numbers + 2 * own);
   at::Tensor rows = at::zeros({std::ssize(parts_), width}, at::kDouble);
   for (size_t i = 0; i < parts_.size(); ++i) {
     const Sums& part = parts_[i];
-    std::vector<double> row = {part.loss, part.squared_errors, part.absolute_errors};
+    std::vector<double> row = {part.loss, part.weight, part.squared_errors, part.absolute_errors};
     for (const NumberSums& number : part.numbers) {
       row.insert(row.end(), {number.targets, number.squared_targets, number.squared_errors});
     }
-    row.resize(3 + 3 * numbers);
+    row.resize(kFirstSums + 3 * numbers);
     for (const MetricSum& sum : part.own) row.insert(row.end(), {sum.sum, sum.count});
     std::ranges::copy(row, rows[static_cast<int64_t>(i)].mutable_data_ptr<double>());
   }
@@ -228,13 +208,15 @@ at::Tensor MetricSums::RowsOfParts(size_t numbers, size_t own) const {
 }
 
 double MetricSums::loss() const {
-  if (predictions_ == 0) return std::numeric_limits<double>::quiet_NaN();
-  return parts_[0].loss / static_cast<double>(predictions_);
+  if (parts_[0].weight == 0) return std::numeric_limits<double>::quiet_NaN();
+  return parts_[0].loss / parts_[0].weight;
 }
 
 NamedValues MetricSums::Values() const {
   NamedValues values;
-  for (const Metric metric : metrics_) values.emplace_back(Word(metric), Value(metric));
+  for (const Metric metric : metrics_) {
+    if (metric != Metric::kConfusionMatrix) values.emplace_back(Word(metric), Value(metric));
+  }
   if (own_ == nullptr) return values;
   const std::vector<double> own = own_->MetricValues(parts_[0].own);
   for (size_t i = 0; i < own_names_.size(); ++i) values.emplace_back(own_names_[i], own.at(i));
@@ -244,17 +226,17 @@ NamedValues MetricSums::Values() const {
 double MetricSums::Value(Metric metric) const {
   switch (metric) {
     case Metric::kAccuracy:
-      return Quotient(static_cast<double>(correct_), static_cast<double>(targets_));
+      return classes_.Accuracy();
     case Metric::kPrecision:
-      return OfClassesThatOccur(hits_, predicted_, /*macro=*/false);
+      return classes_.Precision();
     case Metric::kRecall:
-      return OfClassesThatOccur(hits_, actual_, /*macro=*/false);
+      return classes_.Recall();
     case Metric::kF1:
-      return F1(/*macro=*/false);
+      return classes_.F1(/*macro=*/false);
     case Metric::kF1Macro:
-      return F1(/*macro=*/true);
+      return classes_.F1(/*macro=*/true);
     case Metric::kMcc:
-      return MatthewsCorrelation();
+      return classes_.MatthewsCorrelation();
     case Metric::kRocAuc:
       return roc_auc_.Value();
     case Metric::kPerplexity:
@@ -267,37 +249,10 @@ double MetricSums::Value(Metric metric) const {
       return Quotient(parts_[0].absolute_errors, static_cast<double>(numbers_));
     case Metric::kR2:
       return R2();
+    case Metric::kConfusionMatrix:
+      break;
   }
   return std::numeric_limits<double>::quiet_NaN();
-}
-
-// Returns the quotient of class 1 if there are two classes and not `macro`; else the mean over the
-// classes that occur.
-double MetricSums::OfClassesThatOccur(const std::vector<int64_t>& numerators,
-                                      const std::vector<int64_t>& denominators,
-                                      bool macro) const {
-  const auto of_class = [&](size_t i) {
-    return Quotient(static_cast<double>(numerators[i]), static_cast<double>(denominators[i]));
-  };
-  if (hits_.size() == 2 && !macro) return of_class(1);
-  double sum = 0;
-  double present = 0;
-  for (size_t i = 0; i < hits_.size(); ++i) {
-    if (predicted_[i] + actual_[i] == 0) continue;
-    ++present;
-    sum += of_class(i);
-  }
-  return Quotient(sum, present);
-}
-
-double MetricSums::F1(bool macro) const {
-  std::vector<int64_t> hits = hits_;
-  std::vector<int64_t> both = predicted_;
-  for (size_t i = 0; i < hits.size(); ++i) {
-    hits[i] *= 2;
-    both[i] += actual_[i];
-  }
-  return OfClassesThatOccur(hits, both, macro);
 }
 
 double MetricSums::R2() const {
@@ -311,23 +266,6 @@ double MetricSums::R2() const {
     sum += spread > 0 ? 1 - number.squared_errors / spread : constant;
   }
   return sum / static_cast<double>(numbers.size());
-}
-
-// Returns Gorodkin's R_K, for any number of classes.
-double MetricSums::MatthewsCorrelation() const {
-  double both = 0;
-  double predicted = 0;
-  double actual = 0;
-  for (size_t i = 0; i < hits_.size(); ++i) {
-    const auto p = static_cast<double>(predicted_[i]);
-    const auto a = static_cast<double>(actual_[i]);
-    both += p * a;
-    predicted += p * p;
-    actual += a * a;
-  }
-  const auto all = static_cast<double>(targets_);
-  const double covariance = static_cast<double>(correct_) * all - both;
-  return Quotient(covariance, std::sqrt((all * all - predicted) * (all * all - actual)));
 }
 
 }  // namespace ddprun::trainer

@@ -14,6 +14,7 @@
 #include <ddprun/dataset.h>
 #include "trainer/config/training_config.h"
 #include "trainer/data/dataset.h"
+#include "trainer/evaluation/class_counts.h"
 #include "trainer/evaluation/roc_auc.h"
 #include "trainer/parallel/rank_tree.h"
 
@@ -21,9 +22,8 @@ namespace ddprun::trainer {
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
-// One thread. Definitions are scikit-learn's (1.9). With two classes, precision, recall and f1 are
-// those of class 1; else they are means over the classes that occur in targets or predictions, as
-// f1_macro always is. r2 is the mean over the numbers of a target.
+// One thread. Definitions are scikit-learn's (1.9). For classes see ClassCounts. r2 is the mean
+// over the numbers of a target.
 class MetricSums {
  public:
   // `own` are metrics of the model, which must outlive this; nullptr means none. Without any
@@ -44,8 +44,10 @@ class MetricSums {
   void SumOverRanks(c10d::Backend* control, const RankShare& ranks = {});
 
   int64_t samples() const { return samples_; }
-  double loss() const;  // mean over all predictions; NaN if there were none
+  double loss() const;  // mean over all predictions, weighted as they are; NaN without any
   NamedValues Values() const;
+  // Returns ClassCounts::Confusion() if it is one of the metrics, else an empty one.
+  ConfusionMatrix Confusion(std::vector<std::string> labels) const;
 
  private:
   // Sums over targets y and outputs x.
@@ -56,14 +58,14 @@ class MetricSums {
   };
   // Sums that depend on the order of adding.
   struct Sums {
-    double loss = 0;
+    double loss = 0;    // times the weight of each batch
+    double weight = 0;  // of all batches
     double squared_errors = 0;
     double absolute_errors = 0;
     std::vector<NumberSums> numbers = {};  // by number of a target; for r2
     std::vector<MetricSum> own = {};       // of the model's metrics
   };
 
-  bool CountsClasses() const;
   bool Asks(Metric metric) const;
   void AddOwn(const at::Tensor& outputs, const Batch& batch);
   at::Tensor RowsOfParts(size_t numbers, size_t own) const;
@@ -72,12 +74,7 @@ class MetricSums {
   void AddClasses(const at::Tensor& outputs, const at::Tensor& targets);
   void AddErrors(const at::Tensor& outputs, const at::Tensor& targets);
   double Value(Metric metric) const;
-  double OfClassesThatOccur(const std::vector<int64_t>& numerators,
-                            const std::vector<int64_t>& denominators,
-                            bool macro) const;
-  double F1(bool macro) const;
   double R2() const;
-  double MatthewsCorrelation() const;
 
   const bool by_task_;
   std::vector<Metric> metrics_;
@@ -85,13 +82,7 @@ class MetricSums {
   std::vector<std::string> own_names_;
   std::vector<Sums> parts_ = {Sums()};  // by logical rank; after SumOverRanks() one of all ranks
   int64_t samples_ = 0;
-  int64_t predictions_ = 0;
-  // Counts of classes: all targets, correctly predicted targets, and counts by class.
-  int64_t targets_ = 0;
-  int64_t correct_ = 0;
-  std::vector<int64_t> hits_;
-  std::vector<int64_t> predicted_;
-  std::vector<int64_t> actual_;
+  ClassCounts classes_;
   int64_t numbers_ = 0;  // targets that are numbers
   RocAuc roc_auc_;
 };

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "trainer/config/read_config.h"
 #include "trainer/job/chosen_parameters.h"
+#include "trainer/job/class_weights.h"
 #include "trainer/job/estimate_memory.h"
 #include "trainer/job/open_model.h"
 #include "trainer/job/options_of.h"
@@ -38,6 +39,7 @@ void OpenParts(Job& job, const Attempt& attempt) {
   });
   OpenData(job, attempt);
   const bool has_data = job.train != nullptr;
+  if (has_data) attempt([&job] { SettleClassWeights(*job.train, job.config.training); });
   const bool sized_by_data =
       job.config.model.type == ModelType::kCnn || job.config.model.type == ModelType::kLinear;
   if (!has_model || (!has_data && sized_by_data)) return;

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "trainer/config/metric_order.h"
+#include "base/metric_order.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/config/slot.h"
 #include "trainer/models/pretrained.h"
@@ -184,7 +184,8 @@ LoaderOptions ValidationLoaderOptions(const Config& config) {
   return {.batch_size =
               config.training.per_device_eval_batch_size * ResolveDims(config, 0)->sample_devices(),
           .prefetch = data.dataloader_num_workers * data.dataloader_prefetch_factor,
-          .threads = data.dataloader_num_workers};
+          .threads = data.dataloader_num_workers,
+          .class_weights = config.training.class_weights};
 }
 
 }  // namespace ddprun::trainer

@@ -76,6 +76,10 @@ std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan) {
   return warnings;
 }
 
+bool BatchesWeighAlike(const Job& job) {
+  return job.train->equal_predictions() && job.config.training.class_weights.empty();
+}
+
 DistributedSamplerOptions TrainSamplerOptions(const Job& job, const LogicalRank& rank) {
   DistributedSamplerOptions options = ShareOptions(job.config, job.train->size(), rank);
   options.lengths = job.train_lengths;

@@ -16,6 +16,9 @@ StepPlan PlanFor(const Job& job, int world_size);
 // Returns a line for each problem that the user should know, such as a key without effect.
 std::vector<std::string> WarningsOf(const Job& job, const StepPlan& plan);
 
+// Returns whether batches with equally many training samples count equally much in the mean loss.
+bool BatchesWeighAlike(const Job& job);
+
 // Returns the rank's share of the training samples. The options refer to `job`.
 DistributedSamplerOptions TrainSamplerOptions(const Job& job, const LogicalRank& rank);
 

@@ -11,9 +11,9 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/metric_order.h"
 #include "base/step_phase.h"
 #include "base/text.h"
-#include "trainer/config/metric_order.h"
 #include "trainer/evaluation/evaluate.h"
 #include "trainer/job/options_of.h"
 #include "trainer/job/run_text.h"

@@ -76,12 +76,13 @@ bool StepGraph::Same(const Form& a, const Form& b) {
   }
   const at::Tensor &mask = a.batch.on_host.attention_mask, &other = b.batch.on_host.attention_mask;
   return a.batch.samples == b.batch.samples && a.batch.predictions == b.batch.predictions &&
-         a.total_predictions == b.total_predictions && (!mask.defined() || mask.equal(other));
+         a.batch.LossWeight() == b.batch.LossWeight() && a.total_weight == b.total_weight &&
+         (!mask.defined() || mask.equal(other));
 }
 
-bool StepGraph::Takes(const Batch& batch, double total_predictions, int64_t step) {
+bool StepGraph::Takes(const Batch& batch, double total_weight, int64_t step) {
   if (given_up_) return false;
-  const Form form{batch, total_predictions};
+  const Form form{batch, total_weight};
   const bool same = form_ && Same(form, *form_);
   if (graph_ == nullptr && !same) form_ = form;
   if (++steps_ <= kStepsBefore) return false;

@@ -38,8 +38,8 @@ class StepGraph {
   StepGraph(int64_t classes, const Mesh& mesh, const Log& log);
 
   // A collective. Returns whether all ranks may Launch() this step. If not, queue it as usual.
-  // `total_predictions` is the sum over all ranks.
-  bool Takes(const Batch& batch, double total_predictions, int64_t step);
+  // `total_weight` is the sum over all ranks.
+  bool Takes(const Batch& batch, double total_weight, int64_t step);
   // Copies the learning rate to the memory where recorded steps read it. Queued steps use it, too:
   // the optimizer's kernels for such rates run before a step is recorded, and all steps have the
   // same precision.
@@ -50,7 +50,7 @@ class StepGraph {
  private:
   struct Form {
     Batch batch;
-    double total_predictions = 0;
+    double total_weight = 0;
   };
 
   static bool Same(const Form& a, const Form& b);

@@ -63,7 +63,7 @@ void ReadFromDevice(std::vector<StepResult>& results) {
   for (StepResult& result : results) result.report.step_seconds = seconds;
 }
 
-// Returns sums over all ranks: for each result a row of loss, samples, predictions, the wait for
+// Returns sums over all ranks: for each result a row of loss, samples, weight, the wait for
 // other stages and whether gradients are not finite, and then a row of votes.
 at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
                          const Votes& votes,
@@ -77,7 +77,7 @@ at::Tensor SumsOverRanks(const std::vector<StepResult>& results,
       const StepSums& found = result.sums[rank];
       *row++ = found.loss;
       *row++ = static_cast<double>(found.samples);
-      *row++ = static_cast<double>(found.predictions);
+      *row++ = found.weight;
       *row++ = rank == 0 ? result.pipeline_wait_seconds : 0;
       *row++ = rank == 0 && !std::isfinite(static_cast<double>(result.grad_norm)) ? 1 : 0;
     }
@@ -146,12 +146,12 @@ Votes StepReports::Report(const Observers* observers, const Votes& own, bool wai
     report.epoch = static_cast<double>(report.step) / static_cast<double>(plan_.steps_per_epoch);
     const double loss_sum = *row++;
     report.samples = std::llround(*row++);
-    report.predictions = std::llround(*row++);
+    report.weight = *row++;
     const double waited = *row++;
     // A norm that came after SumBeforeUpdate() is not in the sums, but is equal on all ranks.
     const bool bad_gradients = *row++ > 0 || !std::isfinite(static_cast<double>(result.grad_norm));
-    report.loss = loss_sum / static_cast<double>(report.predictions);
-    if (report.predictions > 0) loss_.Add(report.loss);
+    report.loss = loss_sum / report.weight;
+    if (report.weight > 0) loss_.Add(report.loss);
     report.mean_loss = loss_.mean();
     report.reported = IsReported(report.step);
     if (report.reported) loss_.Reset();
@@ -168,7 +168,7 @@ Votes StepReports::Report(const Observers* observers, const Votes& own, bool wai
     last_ = report;
     if (observers != nullptr) observers->Notify(&Observer::OnStep, report);
     // A step without predictions has no loss, but is no error.
-    const bool bad_loss = report.predictions > 0 && !std::isfinite(report.loss);
+    const bool bad_loss = report.weight > 0 && !std::isfinite(report.loss);
     if (!job_.config.training.stop_on_bad_loss) continue;
     if (bad_loss) throw BadLoss(report.step, report.loss);
     // With a loss scale, a step with bad gradients is skipped.

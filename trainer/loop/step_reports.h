@@ -21,9 +21,9 @@ namespace ddprun::trainer {
 
 // The sums of one logical rank in one step.
 struct StepSums {
-  DeviceScalar loss;  // over the predictions
+  DeviceScalar loss;  // times its weight
   int64_t samples = 0;
-  int64_t predictions = 0;
+  double weight = 0;  // Batch::LossWeight()
 };
 
 // The results of one process in one step.

@@ -186,7 +186,7 @@ StepResult Trainer::TrainStep(const std::vector<Batch>& micro_batches) {
   const int64_t updates = run_.step - (scaler_ ? scaler_->skipped() : 0);
   result.report.learning_rate = run_.job.config.optimizer.learning_rate *
                                 LearningRateFactor(schedule_, updates) * run_.plateau.factor();
-  const double total = TotalPredictions(micro_batches);
+  const double total = TotalWeight(micro_batches);
   bool in_part = false;  // a part has its own random numbers
   const Step step{run_.step + 1, *run_.strategy, run_.observers};
   watch_.Begin(run_, micro_batches.size());
@@ -253,7 +253,7 @@ bool Trainer::LaunchStep(const Step& step, const Batch& batch, double total, Ste
   const auto launched =
       graph_->Launch(batch, result.report.learning_rate, StepToRecord(step, max_norm, loss));
   if (!launched) return false;
-  result.sums[0] = {launched->loss, batch.samples, batch.predictions};
+  result.sums[0] = {launched->loss, batch.samples, batch.LossWeight()};
   if (max_norm > 0 || reports_.IsReported(step.number)) result.grad_norm = launched->grad_norm;
   for (StepPart* part : parts_) part->AfterUpdate(step);
   return true;
@@ -271,11 +271,11 @@ void Trainer::Update(StepResult& result) {
   result.report.skipped_steps = scaler_->skipped();
 }
 
-double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
+double Trainer::TotalWeight(const std::vector<Batch>& micro_batches) {
   double own = 0;
-  for (const Batch& batch : micro_batches) own += static_cast<double>(batch.predictions);
+  for (const Batch& batch : micro_batches) own += batch.LossWeight();
   // The sampler gives all ranks equally many samples; a rank on its own has its own mean.
-  if (run_.job.train->equal_predictions() || !run_.strategy->averages_gradients()) {
+  if (BatchesWeighAlike(run_.job) || !run_.strategy->averages_gradients()) {
     return own * static_cast<double>(run_.ranks.count) / static_cast<double>(run_.ranks.own.size());
   }
   const at::Tensor count = at::tensor({run_.mesh.adds_to_sums() ? own : 0.0}, at::kDouble);
@@ -284,22 +284,22 @@ double Trainer::TotalPredictions(const std::vector<Batch>& micro_batches) {
 }
 
 // Returns a loss whose gradients, averaged over ranks and summed over micro-batches, are the
-// gradients of the mean over all predictions.
+// gradients of the mean over all predictions, or of their weighted mean.
 at::Tensor Trainer::WeightedLoss(Model& model, const Batch& batch, double total, StepSums& sums) {
   const bool counts = run_.mesh.adds_to_sums();
   if (counts) {
     sums.samples += batch.samples;
-    sums.predictions += batch.predictions;
+    sums.weight += batch.LossWeight();
   }
   const double scale = scaler_ ? scaler_->scale() : 1;
   const PrecisionScope precision(run_.job.config.training.precision, scale);
   // A mean over no predictions is NaN, but the other ranks wait for gradients of this rank.
   if (batch.predictions == 0) return model.Outputs(batch).sum() * 0;
-  const auto predictions = static_cast<double>(batch.predictions);
+  const double weight = batch.LossWeight();
   const at::Tensor loss = model.Loss(batch);
-  if (counts) sums.loss += DeviceScalar(loss) * predictions;
+  if (counts) sums.loss += DeviceScalar(loss) * weight;
   // The strategy divides by the number of ranks.
-  const double share = scale * predictions * static_cast<double>(run_.ranks.count) / total;
+  const double share = scale * weight * static_cast<double>(run_.ranks.count) / total;
   return share == 1 ? loss : loss * share;
 }
 

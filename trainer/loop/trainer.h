@@ -99,7 +99,7 @@ class Trainer {
   void RunEpoch(int64_t epoch);
   void NameState(StateVisitor& visitor);
   StepResult TrainStep(const std::vector<Batch>& micro_batches);
-  double TotalPredictions(const std::vector<Batch>& micro_batches);
+  double TotalWeight(const std::vector<Batch>& micro_batches);
   at::Tensor WeightedLoss(Model& model, const Batch& batch, double total, StepSums& sums);
   void Update(StepResult& result);  // with a loss scale, only if the gradients are finite
   bool LaunchStep(const Step& step, const Batch& batch, double total, StepResult& result);

@@ -1,5 +1,6 @@
 #include "trainer/models/loss.h"
 
+#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/mse_loss.h>
 
 #include <sstream>
@@ -47,7 +48,11 @@ at::Tensor LossOfClasses(const at::Tensor& outputs, const Batch& batch, double s
                    "one target is class " + std::to_string(largest) +
                        ", but there are scores for " + std::to_string(classes) + " classes only");
   }
-  return CrossEntropy(outputs.reshape({-1, classes}), flat, batch.predictions, smoothing);
+  const at::Tensor scores = outputs.reshape({-1, classes});
+  if (!batch.weights.defined()) return CrossEntropy(scores, flat, batch.predictions, smoothing);
+  const at::Tensor losses = at::cross_entropy_loss(WidenToFloat(scores), flat, /*weight=*/{},
+                                                   at::Reduction::None, kIgnoredTarget, smoothing);
+  return losses.mul(batch.weights).sum() / batch.sum_of_weights;
 }
 
 at::Tensor MeanSquaredError(const at::Tensor& outputs, const at::Tensor& targets) {

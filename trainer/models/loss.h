@@ -20,9 +20,9 @@ struct LossOptions {
 // A target that losses and metrics do not count.
 constexpr int64_t kIgnoredTarget = -100;
 
-// Returns the mean over batch.predictions, a scalar with a graph, like torch.nn.functional's
-// cross_entropy and mse_loss. Targets are smoothed only in training. Throws Failure if outputs and
-// targets do not fit each other.
+// Returns the mean over batch.predictions, with weights for classes the weighted mean: a scalar
+// with a graph, like torch.nn.functional's cross_entropy and mse_loss. Targets are smoothed only in
+// training. Throws Failure if outputs and targets do not fit each other.
 at::Tensor LossOf(const LossOptions& options,
                   const at::Tensor& outputs,
                   const Batch& batch,

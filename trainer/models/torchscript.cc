@@ -38,8 +38,9 @@ Failure LossKeyDoesNotFit(const std::string& path) {
                        .title = "KEYS THAT DO NOT FIT",
                        .where = path,
                        .what = "The forward of \"" + path +
-                               "\" takes targets and gives the loss itself, so that training.loss "
-                               "and training.label_smoothing would change nothing.",
+                               "\" takes targets and gives the loss itself, so that training.loss, "
+                               "training.label_smoothing and training.class_weights would change "
+                               "nothing.",
                        .hint = "Remove these keys, or the targets from the forward.",
                        .page = "keys-that-do-not-fit"});
 }
@@ -134,6 +135,7 @@ class TorchScript final : public Model {
   }
 
   at::Tensor Loss(const Batch& batch) override {
+    if (TakesTargets() && batch.weights.defined()) throw LossKeyDoesNotFit(path_);
     if (TakesTargets()) return Run(batch).loss;
     return LossOf(loss_, Run(batch).outputs, batch, is_training());
   }

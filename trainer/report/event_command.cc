@@ -15,6 +15,7 @@
 
 #include "base/atomic_file.h"
 #include "base/unique_fd.h"
+#include "trainer/report/eval_json.h"
 #include "trainer/report/json_number.h"
 
 namespace ddprun::trainer {
@@ -36,7 +37,7 @@ std::string FieldsOf(const EvalReport& report, ReportTime now) {
                  {"step", report.step},
                  {"loss", JsonNumber(report.loss)},
                  {"samples", report.samples}};
-  for (const auto& [name, value] : report.metrics) fields[name] = JsonNumber(value);
+  fields.update(MetricsJson(report));
   return Text(fields);
 }
 

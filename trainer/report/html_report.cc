@@ -20,6 +20,7 @@ namespace {
 
 constexpr size_t kMostPoints = 1500;  // of a curve
 constexpr size_t kMostEvents = 200;   // of a run
+constexpr size_t kMostClasses = 50;   // of a confusion matrix
 
 using Cells = std::vector<std::string>;  // HTML
 
@@ -66,7 +67,7 @@ class Page {
 
   std::string Body() const {
     return "<h1>" + EscapeHtml(Title()) + "</h1>\n" + Overview() + Notes() + Charts() +
-           Differences() + Times() + Memory() + Events() + Configs();
+           Confusions() + Differences() + Times() + Memory() + Events() + Configs();
   }
 
  private:
@@ -182,6 +183,44 @@ class Page {
     const std::string chart = LineChart(title, "optimizer steps", lines);
     return "<figure><h3>" + EscapeHtml(title) + "</h3>" + chart + "<figcaption>" + legend +
            "</figcaption></figure>\n";
+  }
+
+  std::string Confusions() const {
+    std::string html;
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      const ConfusionMatrix& confusion = runs_[i].confusion;
+      if (confusion.size() == 0 || confusion.size() > kMostClasses) continue;
+      html += HeadOf(i) + "<p>" + runs_[i].confusion_of +
+              ": a row for each actual class, a column for each predicted one</p>\n" +
+              Pairs(confusion);
+    }
+    return html.empty() ? "" : "<h2>Confusion matrix</h2>\n" + html;
+  }
+
+  // A cell is as dark as its share of the row.
+  static std::string Pairs(const ConfusionMatrix& confusion) {
+    Cells heads = {""};
+    for (const std::string& label : confusion.labels) heads.push_back(EscapeHtml(label));
+    heads.insert(heads.end(), {"precision", "recall", "F1"});
+    std::string html = TableOf(heads);
+    const std::vector<ClassScores> scores = ScoresByClass(confusion);
+    for (size_t actual = 0; actual < confusion.size(); ++actual) {
+      Cells cells = {EscapeHtml(confusion.labels[actual])};
+      const auto samples = static_cast<double>(std::max<int64_t>(scores[actual].samples, 1));
+      for (size_t predicted = 0; predicted < confusion.size(); ++predicted) {
+        const int64_t count = confusion.At(actual, predicted);
+        const double share = std::round(60 * static_cast<double>(count) / samples);
+        cells.push_back("<b class=\"" + std::string(actual == predicted ? "hit" : "miss") +
+                        "\" style=\"--share:" + FiveDigits(share) + "%\">" + std::to_string(count) +
+                        "</b>");
+      }
+      for (const double score :
+           {scores[actual].precision, scores[actual].recall, scores[actual].f1}) {
+        cells.push_back(FiveDigits(score));
+      }
+      html += Row(cells);
+    }
+    return html + std::string(kTableEnd);
   }
 
   // The keys in which configs differ.

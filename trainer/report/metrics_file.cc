@@ -14,6 +14,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "trainer/report/append_line.h"
+#include "trainer/report/eval_json.h"
 #include "trainer/report/json_number.h"
 
 namespace ddprun::trainer {
@@ -170,7 +171,7 @@ void MetricsFile::AppendEvaluation(const char* split, const EvalReport& report, 
                  {"loss", JsonNumber(report.loss)},
                  {"samples", report.samples},
                  {"seconds", JsonNumber(report.seconds)}};
-  for (const auto& [name, value] : report.metrics) object[name] = JsonNumber(value);
+  object.update(MetricsJson(report));
   Append(Line(object));
 }
 

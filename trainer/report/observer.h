@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/report/eval_report.h"
 #include "trainer/report/strategy_reports.h"
 
 namespace ddprun::trainer {
@@ -28,7 +29,7 @@ struct StepReport {
   double loss_scale = 0;      // of the step; 0: none (float16 has one)
   int64_t skipped_steps = 0;  // of the run so far, because gradients were not finite
   int64_t samples = 0;
-  int64_t predictions = 1;
+  double weight = 1;       // of the loss: Batch::LossWeight()
   int64_t tokens = 0;      // 0 for a model without tokens
   double run_seconds = 0;  // training time of the run so far, over all its starts
   double step_seconds = 0;
@@ -42,15 +43,6 @@ struct StepReport {
   // and of the allocator. Only in reported steps; < 0: the device is the CPU.
   int64_t max_memory_allocated = -1;
   int64_t max_memory_reserved = -1;
-};
-
-struct EvalReport {
-  int64_t step = 0;
-  double epoch = 0;
-  double loss = 0;
-  int64_t samples = 0;  // every sample counted once
-  double seconds = 0;
-  std::vector<std::pair<std::string, double>> metrics = {};  // {"accuracy", 0.97}
 };
 
 // The result of a save.

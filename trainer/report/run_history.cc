@@ -8,10 +8,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/metric_order.h"
 #include "base/read_file.h"
 #include "base/text.h"
 #include "base/untrusted_json.h"
-#include "trainer/config/metric_order.h"
+#include "trainer/report/eval_json.h"
 #include "trainer/report/format.h"
 #include "trainer/report/run_folder.h"
 
@@ -165,9 +166,20 @@ class LineReader {
           .push_back({static_cast<double>(found.step), found.value});
       AddBest(std::move(found));
     }
+    AddConfusion("validation", line);
   }
 
-  void AddTest(const LineJson& line) { run_.test = ResultsIn(line); }
+  void AddTest(const LineJson& line) {
+    run_.test = ResultsIn(line);
+    AddConfusion("test", line);
+  }
+
+  void AddConfusion(const std::string& split, const LineJson& line) {
+    ConfusionMatrix found = ConfusionIn(line);
+    if (found.size() == 0) return;
+    run_.confusion = std::move(found);
+    run_.confusion_of = split + ", step " + std::to_string(StepIn(line));
+  }
 
   void AddBest(RunHistory::Best found) {
     if (std::isnan(found.value)) return;

@@ -10,6 +10,7 @@
 
 #include "base/line_chart.h"
 #include "base/result.h"
+#include "trainer/report/eval_report.h"
 
 namespace ddprun::trainer {
 
@@ -40,7 +41,9 @@ struct RunHistory {
   std::vector<Curve> training;
   std::vector<Curve> validation;  // of each metric, and of the loss
   std::vector<Best> best;
-  std::vector<Best> test;  // the last test: its loss and metrics, and the step of the weights
+  std::vector<Best> test;     // the last test: its loss and metrics, and the step of the weights
+  std::string confusion_of;   // "test, step 40": the evaluation that has counted `confusion`
+  ConfusionMatrix confusion;  // of the last test, or else of the last evaluation
   std::vector<Event> events;
   std::vector<std::pair<std::string, double>> seconds;  // of the last ledger, by use
   double goodput = 0;

@@ -90,6 +90,8 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "model.num_key_value_heads",
                                      "model.head_dim",
                                      "model.rope_scaling",
+                                     "training.class_weights",
+                                     "training.balance_classes",
                                      "optimizer.learning_rate_factors",
                                      "optimizer.weight_decay_factors",
                                      "strategy.devices",

@@ -209,6 +209,9 @@ def draw_training(draw, precision, model, data):
                                              draw.choice((0, 3))}
     if data.get("target_type") == "class" or model["type"] in ("cnn", "bert", "gpt"):
         training["label_smoothing"] = draw.choice((0, 0, 0.1))
+        if model["type"] != "gpt" and not training["label_smoothing"] and draw.random() < 0.4:
+            training.update(draw.choice(({"balance_classes": True},
+                                         {"class_weights": [0.5, 1, 4]})))
     return {"optimizer": optimizer, "scheduler": scheduler, "training": training}
 
 
@@ -264,6 +267,9 @@ def fits(way, plan):
                                                     way.type in ("dp", "zero3")):
         return False
     if "freeze" in plan.sections["training"] and way.stages > 1:
+        return False
+    weighs = plan.sections["training"].keys() & {"class_weights", "balance_classes"}
+    if weighs and "devices" in way.sections.get("strategy", {}):
         return False
     # Where one of several processes is hit there are several.
     return way.stages <= parts and (plan.kind != "kills" or way.ranks > 1)
@@ -557,6 +563,8 @@ ANY_KEYS = (
     one_of("training", "precision", "bf16", "fp16"),
     one_of("training", "gradient_checkpointing", True),
     one_of("training", "label_smoothing", 0.1),
+    one_of("training", "class_weights", [1, 2, 3], [2]),
+    one_of("training", "balance_classes", True),
     one_of("training", "loss", "cross_entropy", "mse", "causal_lm"),
     one_of("training", "max_grad_norm", 0, 1),
     one_of("training", "per_device_train_batch_size", 1, 5, 50, 1000),
@@ -584,7 +592,7 @@ ANY_KEYS = (
     one_of("checkpoint", "save_only_model", True),
     one_of("checkpoint", "save_at_end", False),
     one_of("evaluation", "metrics", ["accuracy"], ["perplexity", "mse"], ["f1_macro", "mcc"],
-           ["roc_auc", "precision"], ["r2", "rmse"]),
+           ["roc_auc", "precision"], ["r2", "rmse"], ["confusion_matrix"]),
     one_of("evaluation", "sample_length", 5),
     one_of("optimizer", "momentum", 0.5),
     one_of("scheduler", "min_lr_ratio", 0.5),

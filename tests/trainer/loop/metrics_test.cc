@@ -18,8 +18,9 @@ namespace {
 
 using nlohmann::json;
 
-const std::vector<Metric> kOfClasses = {Metric::kAccuracy, Metric::kPrecision, Metric::kRecall,
-                                        Metric::kF1,       Metric::kF1Macro,   Metric::kMcc};
+const std::vector<Metric> kOfClasses = {
+    Metric::kAccuracy, Metric::kPrecision, Metric::kRecall,         Metric::kF1,
+    Metric::kF1Macro,  Metric::kMcc,       Metric::kConfusionMatrix};
 
 at::Tensor Classes(const json& list) {
   return at::tensor(list.get<std::vector<int64_t>>(), at::kLong);
@@ -47,6 +48,45 @@ void ExpectValues(const MetricSums& sums, const json& example) {
   for (const auto& [name, expected] : example.at("values").items()) {
     EXPECT_NEAR(values.at(name), expected.get<double>(), 1e-12) << name << " of " << example.dump();
   }
+  EXPECT_EQ(values.count("confusion_matrix"), 0);  // it is no number
+  const ConfusionMatrix confusion = sums.Confusion({});
+  EXPECT_EQ(confusion.counts, example.at("confusion").get<std::vector<int64_t>>());
+  EXPECT_EQ(confusion.labels.front(), "0");
+  const std::vector<ClassScores> scores = ScoresByClass(confusion);
+  const json& by_class = example.at("by_class");
+  ASSERT_EQ(scores.size(), by_class[0].size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    EXPECT_NEAR(scores[i].precision, by_class[0][i].get<double>(), 1e-12);
+    EXPECT_NEAR(scores[i].recall, by_class[1][i].get<double>(), 1e-12);
+    EXPECT_NEAR(scores[i].f1, by_class[2][i].get<double>(), 1e-12);
+    EXPECT_EQ(scores[i].samples, by_class[3][i].get<double>());
+  }
+}
+
+TEST(MetricSums, OfOverAThousandClassesHaveNoConfusionMatrix) {
+  for (const int64_t classes : {1000, 1001}) {
+    MetricSums sums({Metric::kF1Macro, Metric::kConfusionMatrix});
+    const Batch batch{
+        .inputs = {}, .targets = at::tensor({999}, at::kLong), .samples = 1, .predictions = 1};
+    at::Tensor scores = at::zeros({1, classes});
+    scores.select(1, 999).fill_(1);
+    sums.Add(1, scores, batch);
+    sums.SumOverRanks(nullptr);
+    EXPECT_EQ(sums.Confusion({}).size(), classes == 1000 ? 1000 : 0);
+    EXPECT_EQ(ValuesOf(sums).at("f1_macro"), 1);
+  }
+}
+
+TEST(MetricSums, LossIsTheMeanWithTheWeightsOfSamples) {
+  MetricSums sums({});
+  Batch batch{.inputs = {}, .targets = at::zeros({2}, at::kLong), .samples = 2, .predictions = 2};
+  batch.weights = at::tensor({0.5F, 2.5F});
+  batch.sum_of_weights = 3;
+  sums.Add(4, {}, batch);
+  batch.weights = at::tensor({0.5F, 0.5F});
+  batch.sum_of_weights = 1;
+  sums.Add(8, {}, batch);
+  EXPECT_DOUBLE_EQ(sums.loss(), (4 * 3 + 8) / 4.0);
 }
 
 TEST(MetricSums, EqualScikitLearnInBatchesOfAnySize) {

@@ -232,10 +232,11 @@ class OwnModels(training.TrainingTest):
         self.train(config, 1)
         accuracy = [m["accuracy"] for m in self.metrics("loss") if m.get("split") == "validation"]
         self.assertEqual(len(accuracy), 1)
-        config["training"]["label_smoothing"] = 0.1
-        job = self.run_ddprun("--nproc_per_node=1", self.write_config(config))
-        self.assertNotEqual(job.returncode, 0)
-        self.assertIn("gives the loss itself", job.err)
+        for key, value in (("label_smoothing", 0.1), ("class_weights", [1] * 9 + [2])):
+            refused = {**config, "training": {**config["training"], key: value}}
+            job = self.run_ddprun("--nproc_per_node=1", self.write_config(refused))
+            self.assertNotEqual(job.returncode, 0)
+            self.assertIn("gives the loss itself", job.err)
 
     def test_a_file_that_is_no_torchscript_is_refused(self):
         self.write_digits(20)

@@ -12,6 +12,7 @@ try:
     import safetensors.torch
     import torch
     import transformers
+    from sklearn import metrics
 except ImportError as error:
     print(f"left out: {error}; scripts/setup.sh --peers installs it")
     sys.exit(77)
@@ -60,7 +61,8 @@ class PredictPeer(training.TrainingTest):
                     name, strategy, {"type": "mlp", "layer_sizes": [5, 8, 6, outputs]},
                     {"format": "csv", "train_files": ["train.csv"], "label_column": "y",
                      "target_type": kind, "standardize": True, "on_missing": "mean",
-                     "test_files": ["test.csv"]}), 2)
+                     "test_files": ["test.csv"]}) | {"evaluation": {"metrics": [
+                         "accuracy", "confusion_matrix"] if kind == "class" else []}}, 2)
                 state = safetensors.torch.load_file(
                     self.path(f"runs/{name}/model/model.safetensors"))
                 x = inputs
@@ -77,6 +79,7 @@ class PredictPeer(training.TrainingTest):
                     self.assertAlmostEqual(
                         (outputs_of_test.argmax(1) == expected).double().mean().item(),
                         test["accuracy"], places=9)
+                    self.assert_classes(name, test, targets, outputs_of_test.argmax(1).tolist())
                 else:
                     loss = torch.nn.functional.mse_loss(outputs_of_test[:, 0], expected.float())
                 self.assertLess(abs(loss.item() - test["loss"]), 1e-5 * max(1, loss.item()), name)
@@ -93,6 +96,20 @@ class PredictPeer(training.TrainingTest):
                 difference = (found - x).abs().max().item()
                 self.assertLess(difference, 1e-5, name)
                 print(f"{name}: largest difference to PyTorch {difference:.1e}")
+
+    def assert_classes(self, name, test, targets, predicted):
+        pairs = metrics.confusion_matrix(targets, predicted, labels=[0, 1, 2]).tolist()
+        expected = {"labels": ["0", "1", "2"], "counts": pairs}
+        self.assertEqual(expected, test["confusion_matrix"])
+        said = self.evaluate(name, "test.csv", "--by_class")
+        self.assertEqual(expected, said["confusion_matrix"])
+        scores = metrics.precision_recall_fscore_support(targets, predicted, labels=[0, 1, 2],
+                                                         zero_division=0)
+        for i, label in enumerate(expected["labels"]):
+            found = [said["classes"][label][key]
+                     for key in ("precision", "recall", "f1", "samples")]
+            for one, other in zip(found, scores):
+                self.assertAlmostEqual(one, other[i], places=12)
 
     def test_pairs_equal_the_pipeline_of_transformers(self):
         torch.manual_seed(3)

@@ -12,6 +12,7 @@ import harness
 import training
 
 TRAINER = os.environ["DDPRUN_TRAINER_PROGRAM"]
+BOTH = '"hi, so"'  # a class
 
 
 class Predict(training.TrainingTest):
@@ -20,7 +21,7 @@ class Predict(training.TrainingTest):
         with open(self.path("train.csv"), "w") as file:
             file.write("a,color,kind\n")
             for i in range(60):
-                kind = '"hi, so"' if i % 7 > 3 else "lo"
+                kind = BOTH if i % 7 > 3 else "lo"
                 file.write(f"{i % 7},{('red', 'blue')[i % 2]},{kind}\n")
         self.train(self.config("one"))
         os.remove(self.path("train.csv"))
@@ -70,6 +71,22 @@ class Predict(training.TrainingTest):
         self.assertEqual(0, done.returncode, done.stderr)
         with open(self.path("new.out")) as file:
             self.assertEqual(1, len(file.readlines()))
+
+    def test_the_classes_of_an_evaluation(self):
+        self.write("new.csv", "a,color,kind\n" + "".join(
+            f'{i % 7},red,{"lo" if i % 7 < 3 else BOTH}\n' for i in range(21)))
+        done = self.run_trainer("evaluate", "runs/one", "--data", "new.csv", "--by_class")
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertEqual("""\
+
+  class   precision  recall      f1  samples
+  hi, so     1.0000  0.7500  0.8571       12
+  lo         0.7500  1.0000  0.8571        9
+
+  actual \\ predicted  hi, so  lo
+  hi, so                   9   3
+  lo                       0   9
+""", done.stdout[done.stdout.index("\n  class"):])
 
     def test_a_model_folder_predicts_as_its_run_does(self):
         self.write("new.csv", "color,a,kind\n" + "".join(f"red,{i % 7},lo\n" for i in range(23)))

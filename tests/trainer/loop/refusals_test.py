@@ -149,6 +149,7 @@ TRAINER_ROWS = {
         (["gone", "--data=rows.csv"], "NO CHECKPOINTS"),
         (["damaged", "--data=rows.csv"], "damaged"),
         (["runs/toy", "--data=rows.csv"], "random numbers"),
+        (["runs/toy", "--data=rows.csv", "--by_class"], "NO CLASSES"),
         (["runs/table", "--data=gone.csv"], "gone.csv"),
         (["runs/table", "--data=mine/deep/b.txt"], "has no column"),
         (["runs/table", "--data=rows.csv", "--config=table.json"], "CONFIG BESIDE A RUN"),

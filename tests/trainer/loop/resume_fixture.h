@@ -161,8 +161,8 @@ class ResumeFixture : public testing::Test {
         a.grad_norm == b.grad_norm || (std::isnan(a.grad_norm) && std::isnan(b.grad_norm));
     return a.step == b.step && a.epoch == b.epoch && a.reported == b.reported && a.loss == b.loss &&
            a.mean_loss == b.mean_loss && a.learning_rate == b.learning_rate && same_norm &&
-           a.loss_scale == b.loss_scale && a.samples == b.samples &&
-           a.predictions == b.predictions && a.tokens == b.tokens;
+           a.loss_scale == b.loss_scale && a.samples == b.samples && a.weight == b.weight &&
+           a.tokens == b.tokens;
   }
   static void ExpectSameEnd(const ResumeOutcome& found, const ResumeOutcome& expected) {
     EXPECT_EQ(found.numbers, expected.numbers);

@@ -197,7 +197,7 @@ class AllNumbers final : public Observer {
   void OnStep(const StepReport& report, ReportTime /*now*/) override {
     for (const double number :
          {report.loss, report.mean_loss, report.grad_norm, report.epoch, report.learning_rate,
-          static_cast<double>(report.samples), static_cast<double>(report.predictions)}) {
+          static_cast<double>(report.samples), report.weight}) {
       numbers_.push_back(number);
     }
   }

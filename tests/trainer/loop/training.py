@@ -136,13 +136,21 @@ class TrainingTest(harness.LauncherTest):
         self.assertEqual(job.err, "")
         return job
 
-    def predict(self, run, file):
-        """The rows that ddp-trainer predict writes."""
-        done = subprocess.run([os.environ["DDPRUN_TRAINER_PROGRAM"], "predict", f"runs/{run}",
-                               "--data", file],
+    def use(self, command, run, file, *flags):
+        """The JSON objects that a command on a model and other data writes."""
+        done = subprocess.run([os.environ["DDPRUN_TRAINER_PROGRAM"], command, f"runs/{run}",
+                               "--data", file, *flags],
                               capture_output=True, text=True, cwd=self.path("."), timeout=120)
         self.assertEqual(0, done.returncode, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def predict(self, run, file):
+        """The rows that ddp-trainer predict writes."""
+        return self.use("predict", run, file)
+
+    def evaluate(self, run, file, *flags):
+        """The object that ddp-trainer evaluate writes."""
+        return self.use("evaluate", run, file, "--json", *flags)[0]
 
     def metrics(self, run):
         with open(self.path(f"runs/{run}/metrics.jsonl")) as file:

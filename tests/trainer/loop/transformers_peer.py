@@ -96,6 +96,17 @@ def wrap(model, job, world):
     return model, torch.optim.Adam(grouped(model, job))
 
 
+def loss_of(logits, targets, job):
+    """The mean of this rank, or its share of the weighted mean over all ranks, times the ranks."""
+    if not job["weights"]:
+        return F.cross_entropy(logits, targets)
+    weights = torch.tensor(job["weights"])
+    total = weights[targets].sum()
+    dist.all_reduce(total)
+    losses = F.cross_entropy(logits, targets, weight=weights, reduction="sum")
+    return losses * job["world"] / total
+
+
 def save_averages(averages, data, job):
     model = averages.module.eval()
     total = count = 0
@@ -133,7 +144,7 @@ def run_rank(rank, job):
         for first in range(0, len(order), job["batch"]):
             inputs, targets = data.batch(order[first:first + job["batch"]])
             logits = model(**inputs).logits
-            loss = F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+            loss = loss_of(logits.flatten(0, -2), targets.flatten(), job)
             mean = loss.detach().double()
             dist.all_reduce(mean)
             losses.append(mean.item() / world)

@@ -13,9 +13,11 @@ import harness
 import training
 
 try:
+    import numpy
     import safetensors.torch
     import torch
     import transformers
+    from sklearn.utils import class_weight
 except ImportError as error:
     print(f"left out: {error}; scripts/setup.sh --peers installs it")
     sys.exit(77)
@@ -72,11 +74,13 @@ class Files(training.TrainingTest):
 
 
 class Losses(Files):
-    def job(self, kind, make, strategy, frozen=(), factors=None, decays=None, average=0):
+    def job(self, kind, make, strategy, frozen=(), factors=None, decays=None, average=0,
+            weights=()):
         torch.manual_seed(3)
         name = "-".join((kind, strategy, *frozen, *(factors or {}),
                          *(f"decay-{word}" for word in decays or ()),
-                         *([f"average-{average}"] if average else [])))
+                         *([f"average-{average}"] if average else []),
+                         *(["weights"] if weights else [])))
         folder = self.path(f"{name}-folder")
         make().save_pretrained(folder)
         file = self.write_pairs(folder) if kind == "bert" else self.write_tokens()
@@ -84,7 +88,7 @@ class Losses(Files):
                 "length": 32, "labels": LABELS, "world": 2, "steps": STEPS, "batch": 4,
                 "learning_rate": 3e-5, "seed": 11, "frozen": frozen, "factors": factors or {},
                 "decays": decays or {}, "weight_decay": 0.5 if decays else 0,
-                "average": average, "averages": self.path(f"{name}-averages"),
+                "weights": weights, "average": average, "averages": self.path(f"{name}-averages"),
                 "meeting": self.path(f"{name}-meeting"), "losses": self.path(f"{name}-losses")}
 
     def config(self, job):
@@ -98,7 +102,7 @@ class Losses(Files):
             "model": {"type": job["type"], "name_or_path": job["folder"]},
             "data": {**data, "max_seq_length": job["length"], "data_seed": job["seed"]},
             "training": {"per_device_train_batch_size": job["batch"], "max_grad_norm": 0,
-                         "freeze": job["frozen"]},
+                         "freeze": job["frozen"], "class_weights": job["weights"]},
             "optimizer": {"type": "adam", "learning_rate": job["learning_rate"],
                           "learning_rate_factors": job["factors"], "betas": [0.9, 0.999],
                           "weight_decay": job["weight_decay"], "no_decay": [],
@@ -143,6 +147,24 @@ class Losses(Files):
                 self.train(config, 2)
                 self.assert_losses(job)
                 self.assert_averages(job)
+
+    def test_weights_of_classes_equal_those_of_cross_entropy(self):
+        jobs = [self.job("bert", bert, strategy, weights=[0.2, 1, 5]) for strategy in
+                ("ddp", "zero3")]
+        with open(jobs[0]["file"]) as file:
+            rows = [LABELS.index(json.loads(line)["gold_label"]) for line in file]
+        balanced = self.job("bert", bert, "zero1", weights=[1])
+        balanced["weights"] = class_weight.compute_class_weight(
+            "balanced", classes=numpy.unique(rows), y=rows).tolist()
+        self.run_peer([*jobs, balanced])
+        for job in jobs:
+            with self.subTest(job=job["name"]):
+                self.train(self.config(job), 2)
+                self.assert_losses(job)
+        config = self.config(balanced)
+        config["training"].update(class_weights=[], balance_classes=True)
+        self.train(config, 2)
+        self.assert_losses(balanced)
 
     def run_peer(self, jobs):
         path = self.script("jobs.json", json.dumps(jobs))

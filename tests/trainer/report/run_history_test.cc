@@ -47,6 +47,29 @@ TEST_F(RunHistoryTest, HasTheBestOfEachMetric) {
   EXPECT_THAT(run.notes, IsEmpty());
 }
 
+TEST_F(RunHistoryTest, TheConfusionMatrixIsThatOfTheTestAndWhole) {
+  const auto line = [](const std::string& split, const std::string& matrix) {
+    return R"({"ts":2,"step":7,"split":")" + split + R"(","loss":1,"confusion_matrix":)" + matrix +
+           "}\n";
+  };
+  const std::string validation =
+      line("validation", R"({"labels":["<a>","b"],"counts":[[1,2],[0,4]]})");
+  const RunHistory run = Read(validation);
+  EXPECT_EQ(run.confusion_of, "validation, step 7");
+  const std::string page = HtmlReport({run});
+  EXPECT_THAT(page, HasSubstr("Confusion matrix"));
+  EXPECT_THAT(page, HasSubstr("&lt;a>"));
+  EXPECT_THAT(page, HasSubstr("<td>0.66667</td>"));  // precision of b
+  EXPECT_EQ(Read(validation + line("test", R"({"labels":["c"],"counts":[[3]]})")).confusion_of,
+            "test, step 7");
+  for (const char* broken :
+       {"7", R"({"labels":["a"]})", R"({"labels":["a","b"],"counts":[[1,2],[3]]})",
+        R"({"labels":["a","b"],"counts":[[1,2]]})", R"({"labels":["a"],"counts":[["x"]]})",
+        R"({"labels":[1],"counts":[[1]]})"}) {
+    EXPECT_EQ(Read(line("test", broken)).confusion.size(), 0U) << broken;
+  }
+}
+
 TEST_F(RunHistoryTest, SaysWhatIsMissing) {
   EXPECT_THAT(Read("").notes, ElementsAre(HasSubstr("no line of a start or a step yet")));
   EXPECT_THAT(Read(kStartLine).notes, ElementsAre(HasSubstr("has not ended")));

@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-namespace ddprun::trainer {
+namespace ddprun {
 
 // Returns true for a plugin's own metric, unless its name ends with "loss" or "error".
 constexpr bool HigherIsBetter(std::string_view metric) {
@@ -14,4 +14,4 @@ constexpr bool HigherIsBetter(std::string_view metric) {
          !metric.ends_with("error");
 }
 
-}  // namespace ddprun::trainer
+}  // namespace ddprun
