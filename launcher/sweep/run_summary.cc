@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/metric_order.h"
 #include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
@@ -29,11 +30,20 @@ void AddPoint(const RunSummary& summary,
   if (loss && std::isfinite(*loss)) curve.push_back({summary.steps, *loss});
 }
 
+void AddBest(const nlohmann::json& line, RunSummary& summary) {
+  const auto value = Number(line, summary.metric.c_str());
+  if (!value || std::isnan(*value)) return;
+  const double best = summary.best.value_or(*value);
+  summary.best = HigherIsBetter(summary.metric) ? std::max(best, *value) : std::min(best, *value);
+}
+
 void ReadLine(const nlohmann::json& line, RunSummary& summary, std::vector<double>& speeds) {
   if (const auto step = Number(line, "step")) summary.steps = static_cast<int64_t>(*step);
   if (line.value("event", "") == "end") summary.stopped = line.value("reason", "") == "stopped";
+  if (line.value("event", "") == "start") summary.metric = line.value("save_best", "");
   const std::string split = line.value("split", "");
   if (split == "validation") {
+    AddBest(line, summary);
     summary.validation_loss = Number(line, "loss");
     AddPoint(summary, summary.validation_loss, summary.validation);
   } else if (split == "train") {

@@ -87,6 +87,7 @@ std::string Curves(const std::vector<SweepRow>& rows) {
 
 std::string HtmlTable(const std::string& title, const std::vector<SweepRow>& rows) {
   const std::vector<bool> best = BestRows(rows);
+  const std::string metric = RankingMetric(rows);
   std::string page(kHead);
   page +=
       "<title>" + EscapeHtml(title) + "</title></head><body>\n<h1>" + EscapeHtml(title) + "</h1>\n";
@@ -97,7 +98,7 @@ std::string HtmlTable(const std::string& title, const std::vector<SweepRow>& row
     const char* const kind =
         best[i] ? " class=\"best\"" : (rows[i].finished ? "" : " class=\"failed\"");
     page += "<tr" + std::string(kind) + ">";
-    const std::vector<std::string> cells = Cells(rows[i], FiveDigits);
+    const std::vector<std::string> cells = Cells(rows[i], metric, FiveDigits);
     for (size_t column = 0; column < cells.size(); ++column) {
       const std::string mark =
           column == 0 ? "<i style=\"background:" + ChartColor(i) + "\"></i> " : std::string();

@@ -41,6 +41,8 @@ struct RunSummary {
   bool stopped = false;                   // before its last step
   std::optional<double> loss;             // mean training loss of the last report
   std::optional<double> validation_loss;  // of the last evaluation
+  std::string metric;                     // checkpoint.save_best of the run
+  std::optional<double> best;             // the best value of this metric
   std::optional<double> seconds;          // from the first line to the last
   std::optional<double> speed;            // median of the reported samples per second
   struct Point {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/line_chart.h"
+#include "base/metric_order.h"
 
 namespace ddprun::launcher {
 
@@ -17,14 +18,29 @@ constexpr size_t kGap = 2;
 
 }  // namespace
 
+std::string RankingMetric(const std::vector<SweepRow>& rows) {
+  std::string metric;
+  for (const SweepRow& row : rows) {
+    if (!row.finished) continue;
+    if (!row.summary.best || (!metric.empty() && row.summary.metric != metric)) return "";
+    metric = row.summary.metric;
+  }
+  return metric;
+}
+
 std::vector<bool> BestRows(const std::vector<SweepRow>& rows) {
+  const std::string metric = RankingMetric(rows);
   const bool validated = std::any_of(rows.begin(), rows.end(), [](const SweepRow& row) {
     return row.finished && row.summary.validation_loss;
   });
   std::vector<double> losses;
   for (const SweepRow& row : rows) {
-    const auto& loss = validated ? row.summary.validation_loss : row.summary.loss;
-    losses.push_back(row.finished ? loss.value_or(NAN) : NAN);
+    const RunSummary& summary = row.summary;
+    const auto& loss = !metric.empty() ? summary.best
+                       : validated     ? summary.validation_loss
+                                       : summary.loss;
+    const double sign = !metric.empty() && HigherIsBetter(metric) ? -1 : 1;
+    losses.push_back(row.finished ? sign * loss.value_or(NAN) : NAN);
   }
   double least = INFINITY;
   double most = -INFINITY;
@@ -45,14 +61,18 @@ std::vector<std::string> ColumnTitles(const std::vector<SweepRow>& rows) {
   if (!rows.empty()) {
     for (const auto& [key, value] : rows.front().values) titles.push_back(key);
   }
-  for (const char* title :
-       {"steps", "loss", "validation", "samples/s", "seconds", "status", "folder"}) {
+  for (const char* title : {"steps", "loss", "validation"}) titles.emplace_back(title);
+  const std::string metric = RankingMetric(rows);
+  if (!metric.empty()) titles.push_back("best " + metric);
+  for (const char* title : {"samples/s", "seconds", "status", "folder"}) {
     titles.emplace_back(title);
   }
   return titles;
 }
 
-std::vector<std::string> Cells(const SweepRow& row, std::string (*number)(double)) {
+std::vector<std::string> Cells(const SweepRow& row,
+                               const std::string& metric,
+                               std::string (*number)(double)) {
   const RunSummary& summary = row.summary;
   const auto text = [number](const std::optional<double>& value) {
     return value ? number(*value) : std::string();
@@ -62,6 +82,7 @@ std::vector<std::string> Cells(const SweepRow& row, std::string (*number)(double
   cells.push_back(summary.steps > 0 ? std::to_string(summary.steps) : "");
   cells.push_back(text(summary.loss));
   cells.push_back(text(summary.validation_loss));
+  if (!metric.empty()) cells.push_back(text(summary.best));
   const double speed = summary.speed.value_or(0);
   cells.push_back(speed >= 100 ? std::to_string(std::llround(speed)) : text(summary.speed));
   cells.push_back(text(summary.seconds));
@@ -72,7 +93,8 @@ std::vector<std::string> Cells(const SweepRow& row, std::string (*number)(double
 
 std::string TerminalTable(const std::vector<SweepRow>& rows) {
   std::vector<std::vector<std::string>> lines = {ColumnTitles(rows)};
-  for (const SweepRow& row : rows) lines.push_back(Cells(row, FiveDigits));
+  const std::string metric = RankingMetric(rows);
+  for (const SweepRow& row : rows) lines.push_back(Cells(row, metric, FiveDigits));
   // Without the folder, because a terminal is narrow and the folder's name repeats the row.
   for (auto& line : lines) line.pop_back();
   const std::vector<bool> best = BestRows(rows);
@@ -118,7 +140,8 @@ std::string CsvTable(const std::vector<SweepRow>& rows) {
     return std::string(buffer.data(), end);
   };
   std::vector<std::vector<std::string>> lines = {ColumnTitles(rows)};
-  for (const SweepRow& row : rows) lines.push_back(Cells(row, exact));
+  const std::string metric = RankingMetric(rows);
+  for (const SweepRow& row : rows) lines.push_back(Cells(row, metric, exact));
   std::string text;
   for (const auto& line : lines) {
     for (size_t i = 0; i < line.size(); ++i) text += (i == 0 ? "" : ",") + CsvCell(line[i]);

@@ -29,12 +29,20 @@ std::string CsvCell(const std::string& text);
 // `title` names what was swept.
 std::string HtmlTable(const std::string& title, const std::vector<SweepRow>& rows);
 
-// Returns for each row whether it is finished and has the least validation loss, or the least loss
-// if no run was validated. If all finished rows are equal, as in a sweep for speed, none is best.
+// Returns the metric of checkpoint.save_best by which all finished runs have chosen their best
+// step;
+// "" if there is none, or if they differ.
+std::string RankingMetric(const std::vector<SweepRow>& rows);
+
+// Returns for each row whether it is finished and has the best value of RankingMetric(); without
+// that metric the least validation loss, or the least loss if no run was validated. If all finished
+// rows are equal, as in a sweep for speed, none is best.
 std::vector<bool> BestRows(const std::vector<SweepRow>& rows);
 
 std::vector<std::string> ColumnTitles(const std::vector<SweepRow>& rows);
-// Returns a text for each title; "" means unknown.
-std::vector<std::string> Cells(const SweepRow& row, std::string (*number)(double));
+// Returns a text for each title; "" means unknown. `metric` is RankingMetric().
+std::vector<std::string> Cells(const SweepRow& row,
+                               const std::string& metric,
+                               std::string (*number)(double));
 
 }  // namespace ddprun::launcher

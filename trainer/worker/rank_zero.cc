@@ -66,6 +66,8 @@ RunHeader HeaderOf(const Job& job,
                   {"threads", std::to_string(at::get_num_threads())}};
   const int64_t virtual_ranks = job.config.training.virtual_ranks;
   if (virtual_ranks > 0) header.facts.push_back({"virtual_ranks", std::to_string(virtual_ranks)});
+  const std::string& best = job.config.checkpoint.save_best;
+  if (!best.empty()) header.facts.push_back({"save_best", best});
   return header;
 }
 

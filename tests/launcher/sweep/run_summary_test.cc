@@ -34,6 +34,19 @@ TEST(RunSummary, TakesTheLastLossesAndTheTimeBetween) {
   EXPECT_EQ(summary.curve[1].loss, 2.5);
 }
 
+TEST(RunSummary, TakesTheBestValueOfTheMetricThatChoseCheckpoints) {
+  const auto best = [](const std::string& metric) {
+    return Summary("{\"ts\": 1, \"event\": \"start\", \"save_best\": \"" + metric + "\"}\n" +
+                   "{\"split\": \"validation\", \"loss\": 2, \"f1\": 0.5}\n"
+                   "{\"split\": \"validation\", \"loss\": 1, \"f1\": 0.75}\n"
+                   "{\"split\": \"validation\", \"loss\": 3, \"f1\": \"nan\"}\n")
+        .best;
+  };
+  EXPECT_EQ(best("f1"), 0.75);
+  EXPECT_EQ(best("loss"), 1);
+  EXPECT_EQ(best("mcc"), std::nullopt);
+}
+
 TEST(RunSummary, PassesOverALineThatWasCutShort) {
   const RunSummary summary =
       Summary("{\"ts\": 1, \"step\": 2, \"split\": \"train\", \"mean_loss\": 1}\n{\"ts\": 2, \"st");

@@ -46,6 +46,31 @@ TEST(SweepTable, GoesByTheValidationLossWhereThereIsOne) {
   EXPECT_THAT(TerminalTable({first, second}), HasSubstr("\n* 2"));
 }
 
+TEST(SweepTable, GoesByTheMetricOfTheBestCheckpoint) {
+  const auto row = [](const std::string& value, const std::string& metric, double best) {
+    SweepRow made = Row(value, 0.1);
+    made.summary.validation_loss = 0.5;
+    made.summary.metric = metric;
+    made.summary.best = best;
+    return made;
+  };
+  const std::string highest = TerminalTable({row("1", "f1", 0.7), row("2", "f1", 0.9)});
+  EXPECT_THAT(highest, HasSubstr("best f1"));
+  EXPECT_THAT(highest, HasSubstr("\n* 2"));
+  EXPECT_THAT(TerminalTable({row("1", "rmse", 0.7), row("2", "rmse", 0.9), Failed("3")}),
+              HasSubstr("\n* 1"));
+  EXPECT_THAT(CsvTable({row("1", "loss", 0.25)}),
+              HasSubstr("a.b,steps,loss,validation,best loss,samples/s,seconds,status,folder\r\n"
+                        "1,20,0.1,0.5,0.25,"));
+  // Runs of different metrics, or one without any, are compared by their losses.
+  SweepRow without = Row("2", 0.2);
+  without.summary.validation_loss = 0.4;
+  const std::string mixed = TerminalTable({row("1", "f1", 0.7), without});
+  EXPECT_THAT(mixed, Not(HasSubstr("best")));
+  EXPECT_THAT(mixed, HasSubstr("\n* 2"));
+  EXPECT_THAT(TerminalTable({row("1", "f1", 0.7), row("2", "mcc", 0.9)}), Not(HasSubstr("best")));
+}
+
 TEST(SweepTable, NeverCallsADivergedOrFailedRunTheBest) {
   SweepRow failed = Failed("2");
   failed.summary.loss = 0.1;
