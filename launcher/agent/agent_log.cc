@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "launcher/process/process_exit.h"
 #include "launcher/process/process_table.h"
 #include "launcher/process/signals.h"
 

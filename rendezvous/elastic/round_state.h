@@ -18,6 +18,7 @@
 #include <ddprun/error.h>
 #include "rendezvous/elastic/round_actions.h"
 #include "rendezvous/net/address.h"
+#include "rendezvous/rendezvous_options.h"
 
 namespace ddprun::rendezvous {
 
