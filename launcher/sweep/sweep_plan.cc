@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 #include <set>
 
 #include "launcher/sweep/sweep_range.h"
@@ -18,10 +19,10 @@ struct Axis {
   std::string key;
   std::string label;  // for names of folders
   std::vector<std::string> values;
+  std::vector<std::optional<SweepRange>> ranges = {};  // of the values that are ranges
 
   bool HasRange() const {
-    return std::ranges::any_of(values,
-                               [](const auto& value) { return SweepRange::In(value).has_value(); });
+    return std::ranges::any_of(ranges, [](const auto& range) { return range.has_value(); });
   }
 };
 
@@ -93,7 +94,7 @@ Result<std::vector<Axis>> AxesOf(const std::vector<std::string>& texts) {
     if (equals != std::string::npos) axis.values = SplitValues(text.substr(equals + 1));
     for (const std::string& value : axis.values) {
       if (value.empty()) return BadSweep(text, axis.key + " has an empty value.");
-      const std::optional<SweepRange> range = SweepRange::In(value);
+      const std::optional<SweepRange>& range = axis.ranges.emplace_back(SweepRange::In(value));
       if (range && !range->problem().empty()) {
         return BadSweep(text, value + " " + range->problem() + ".");
       }
@@ -132,11 +133,11 @@ std::vector<SweepRun> DrawnRuns(const std::vector<Axis>& axes, const SweepChoice
   std::vector<SweepRun> runs(static_cast<size_t>(choice.runs));
   for (SweepRun& run : runs) {
     for (const Axis& axis : axes) {
-      const double place = draws.Next() * static_cast<double>(axis.values.size());
-      const std::string& value = axis.values[static_cast<size_t>(place)];
-      const std::optional<SweepRange> range = SweepRange::In(value);
+      const auto place =
+          static_cast<size_t>(draws.Next() * static_cast<double>(axis.values.size()));
+      const std::optional<SweepRange>& range = axis.ranges[place];
       const double share = draws.Next();  // also for a plain value: as many draws for each run
-      AddValue(axis, range ? range->At(share) : value, run);
+      AddValue(axis, range ? range->At(share) : axis.values[place], run);
     }
   }
   return runs;

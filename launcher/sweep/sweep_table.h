@@ -30,8 +30,7 @@ std::string CsvCell(const std::string& text);
 std::string HtmlTable(const std::string& title, const std::vector<SweepRow>& rows);
 
 // Returns the metric of checkpoint.save_best by which all finished runs have chosen their best
-// step;
-// "" if there is none, or if they differ.
+// step, or "" if there is none or if they differ.
 std::string RankingMetric(const std::vector<SweepRow>& rows);
 
 // Returns for each row whether it is finished and has the best value of RankingMetric(); without

@@ -34,6 +34,14 @@ constexpr bool OfNumbers(Metric metric) {
          metric == Metric::kR2;
 }
 
+// Returns the metrics that have none of these names.
+std::vector<Metric> Without(const std::vector<std::string>& names, std::vector<Metric> metrics) {
+  std::erase_if(metrics, [&names](Metric metric) {
+    return std::ranges::find(names, Word(metric)) != names.end();
+  });
+  return metrics;
+}
+
 bool Has(std::span<const Metric> metrics, bool (*kind)(Metric)) {
   return std::any_of(metrics.begin(), metrics.end(), kind);
 }
@@ -48,8 +56,7 @@ Failure DoesNotFit(const at::Tensor& outputs, const at::Tensor& targets, const c
                        .what = text.str(),
                        .hint = "accuracy, precision, recall, f1, f1_macro, mcc, roc_auc and "
                                "confusion_matrix are for classes, mse, rmse, mae and r2 for "
-                               "numbers, perplexity for both "
-                               "tokens and classes.",
+                               "numbers, perplexity for both tokens and classes.",
                        .page = "metric-does-not-fit"});
 }
 
@@ -70,18 +77,12 @@ constexpr size_t kFirstSums = 4;  // of a row of RowsOfParts(), before its lists
 
 MetricSums::MetricSums(std::vector<Metric> metrics, OwnMetrics* own)
     : by_task_(metrics.empty() && own == nullptr),
-      metrics_(std::move(metrics)),
       own_(own),
-      classes_({.by_class = Has(metrics_, OfCounts), .pairs = Asks(Metric::kConfusionMatrix)}) {
-  if (own_ == nullptr) return;
-  own_names_ = own_->MetricNames();
-  std::erase_if(metrics_, [this](Metric metric) {
-    return std::ranges::find(own_names_, Word(metric)) != own_names_.end();
-  });
-}
+      own_names_(own == nullptr ? std::vector<std::string>() : own->MetricNames()),
+      metrics_(Without(own_names_, std::move(metrics))),
+      classes_({.by_class = Has(metrics_, OfCounts), .pairs = Asks(Metric::kConfusionMatrix)}) {}
 
 ConfusionMatrix MetricSums::Confusion(std::vector<std::string> labels) const {
-  if (!Asks(Metric::kConfusionMatrix)) return {};
   return classes_.Confusion(std::move(labels));
 }
 

@@ -77,9 +77,9 @@ class MetricSums {
   double R2() const;
 
   const bool by_task_;
-  std::vector<Metric> metrics_;
   OwnMetrics* const own_;
-  std::vector<std::string> own_names_;
+  const std::vector<std::string> own_names_;
+  std::vector<Metric> metrics_;         // without those of own_
   std::vector<Sums> parts_ = {Sums()};  // by logical rank; after SumOverRanks() one of all ranks
   int64_t samples_ = 0;
   ClassCounts classes_;
