@@ -34,7 +34,8 @@ import os, signal, time
 signal.signal(signal.SIGTERM, lambda *_: os._exit(9))
 folder = os.environ["FOLDER"]
 open(f"{folder}/started-{os.environ['RANK']}", "w").close()
-time.sleep(1000)
+while True:
+    time.sleep(0.02)  # a signal just before a long sleep would wait for its end
 """
 
 

@@ -22,7 +22,7 @@ class Forwarding(harness.LauncherTest):
         """Two workers that note each signal in a file; TERM ends them with code 0."""
         program = self.script(
             "trap.py",
-            "import os, signal, sys\n"
+            "import os, signal, sys, time\n"
             "folder, rank = os.environ['FOLDER'], os.environ['RANK']\n"
             "def note(number, frame):\n"
             "    with open(f'{folder}/got.{rank}', 'a') as file:\n"
@@ -33,7 +33,7 @@ class Forwarding(harness.LauncherTest):
             "    signal.signal(getattr(signal, name), note)\n"
             "open(f'{folder}/ready.{rank}', 'w').close()\n"
             "while True:\n"
-            "    signal.pause()\n",
+            "    time.sleep(0.02)\n",  # a signal just before signal.pause() would wait in it
         )
         job = self.start("--nproc_per_node=2", *flags, program, **options)
         self.wait_for_file("ready.0")
