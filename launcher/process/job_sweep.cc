@@ -18,6 +18,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
+constexpr std::chrono::nanoseconds kLookAgain = std::chrono::milliseconds(50);
+
 // Opens the listed process. Reads its entry again after that, because the number may be reused.
 UniqueFd OpenMember(const ProcessEntry& listed) {
   UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, listed.pid, 0)));
@@ -54,12 +56,11 @@ bool ReapChildren() {
   return !(reaped < 0 && errno == ECHILD);
 }
 
-std::vector<pid_t> OwnChildren(pid_t spared, const InheritedChildren& others) {
-  std::vector<pid_t> children;
-  for (const ProcessEntry& child : ListChildren()) {
-    if (child.pid == spared || child.ended || others.Contains(child)) continue;
-    children.push_back(child.pid);
-  }
+std::vector<ProcessEntry> OwnChildren(pid_t spared, const InheritedChildren& others) {
+  std::vector<ProcessEntry> children = ListChildren();
+  std::erase_if(children, [&](const ProcessEntry& child) {
+    return child.pid == spared || child.ended || others.Contains(child);
+  });
   return children;
 }
 
@@ -88,7 +89,7 @@ std::vector<pid_t> EndChildren(pid_t spared,
                                const SweepTimes& times) {
   // If a child ends before the wait, its SIGCHLD is pending and the wait returns at once. The limit
   // covers signals that the kernel has merged.
-  constexpr timespec kLongestWait{0, 50'000'000};
+  constexpr timespec kLongestWait{0, kLookAgain.count()};
   const SteadyClock::time_point start = SteadyClock::now();
   sigset_t child_ended;
   ::sigemptyset(&child_ended);
@@ -98,12 +99,13 @@ std::vector<pid_t> EndChildren(pid_t spared,
     const auto gone = [&] { return OwnChildren(spared, others).empty(); };
     if (!others.none() && gone() && gone()) return {};
     const SteadyClock::time_point now = SteadyClock::now();
-    if (now > start + times.grace) {
-      const std::vector<pid_t> children = OwnChildren(spared, others);
-      if (now > start + times.limit) return children;
+    std::vector<pid_t> left;
+    for (const ProcessEntry& child : OwnChildren(spared, others)) {
       // A child's number is not reused before this process reaps it.
-      for (const pid_t child : children) ::kill(child, SIGKILL);
+      if (times.IsOver(child, now - start)) ::kill(child.pid, SIGKILL);
+      left.push_back(child.pid);
     }
+    if (now > start + times.limit) return left;
     ::sigtimedwait(&child_ended, nullptr, &kLongestWait);
   }
   return {};
@@ -123,16 +125,20 @@ void EndJob(JobMarks marks, const SweepTimes& times) {
     const std::vector<pid_t> members =
         SelectJobProcesses(processes, marks.sessions, ::getpid(), ::getsid(0));
     empty_listings = members.empty() ? empty_listings + 1 : 0;
-    const bool kill = SteadyClock::now() >= start + times.grace;
+    const SteadyClock::time_point now = SteadyClock::now();
+    bool all_killed = true;
     std::vector<UniqueFd> pidfds;
     for (const pid_t pid : members) {
       const auto listed = std::find_if(processes.begin(), processes.end(),
                                        [pid](const auto& p) { return p.pid == pid; });
       UniqueFd pidfd = OpenMember(*listed);
+      const bool kill = times.IsOver(*listed, now - start);
       if (kill) Kill(pid, pidfd);
+      all_killed = all_killed && kill;
       if (pidfd.valid()) pidfds.push_back(std::move(pidfd));
     }
-    WaitForEnd(pidfds, start + (kill ? times.limit : times.grace));
+    const SteadyClock::time_point next_look = std::max(start + times.grace, now + kLookAgain);
+    WaitForEnd(pidfds, all_killed ? start + times.limit : next_look);
   }
 }
 

@@ -13,11 +13,18 @@
 
 namespace ddprun::launcher {
 
-// Both from the beginning. Helpers that clean up for a worker, such as Python's resource tracker,
-// get `grace` to end by themselves, then SIGKILL. After `limit` the sweep gives up.
+// All from the beginning. Helpers that clean up for a worker, such as Python's resource tracker,
+// get `grace` to end by themselves, then SIGKILL. A helper that is busy then gets `busy_grace`: on
+// a machine with much load, a tracker that is killed while it starts leaves shared memory behind.
+// After `limit` the sweep gives up.
 struct SweepTimes {
   std::chrono::milliseconds grace{300};
+  std::chrono::milliseconds busy_grace{3'000};
   std::chrono::milliseconds limit{10'000};
+
+  bool IsOver(const ProcessEntry& process, std::chrono::nanoseconds since_start) const {
+    return since_start >= (process.busy ? busy_grace : grace);
+  }
 };
 
 // Children that this process had before it executed ddprun, as with `tensorboard & exec ddprun`,

@@ -50,7 +50,12 @@ std::optional<ProcessEntry> ReadProcess(pid_t pid) {
       " %c %d %*d %d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu";
   const char* rest = text.c_str() + name_end + 1;
   if (std::sscanf(rest, format, &state, &parent, &session, &start_time) != 4) return std::nullopt;
-  return ProcessEntry{pid, parent, session, start_time, state == 'Z' || state == 'X', false};
+  return ProcessEntry{.pid = pid,
+                      .parent = parent,
+                      .session = session,
+                      .start_time = start_time,
+                      .ended = state == 'Z' || state == 'X',
+                      .busy = state == 'R' || state == 'D'};
 }
 
 bool CanListProcesses() {

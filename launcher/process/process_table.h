@@ -31,6 +31,7 @@ struct ProcessEntry {
   pid_t session = 0;
   uint64_t start_time = 0;  // clock ticks since boot
   bool ended = false;       // a zombie
+  bool busy = false;        // runs, is ready to run, or waits for a disk
   bool marked = false;      // IsMarked(); ListProcesses() leaves it false
 };
 

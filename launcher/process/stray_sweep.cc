@@ -41,7 +41,7 @@ void StraySweep::Sweep() {
 }
 
 std::vector<pid_t> StraySweep::SignalStrays() {
-  const bool kill = clock_.Now() >= start_ + times_.grace;
+  const auto since_start = clock_.Now() - start_;
   std::vector<pid_t> strays;
   for (const ProcessEntry& child : ListChildren()) {
     if (child.ended || known_(child.pid)) continue;
@@ -50,7 +50,7 @@ std::vector<pid_t> StraySweep::SignalStrays() {
     if (others_.Contains(child) && !sessions_.contains(child.session)) continue;
     strays.push_back(child.pid);
     // The pid is still the child's, because only this thread reaps children.
-    if (kill) {
+    if (times_.IsOver(child, since_start)) {
       ::kill(child.pid, SIGKILL);
     } else if (sessions_.contains(child.session) && signalled_.insert(child.pid).second) {
       ::kill(child.pid, SIGTERM);

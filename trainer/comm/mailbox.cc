@@ -94,9 +94,10 @@ Mailbox::Handle Mailbox::Receive(
   transfer->bytes = bytes;
   transfer->data = data;
   transfer->keeps = std::move(keeps);
+  std::list<Handle> done;
   const std::lock_guard lock(mutex_);
   receives_.push_back(transfer);
-  Progress();
+  done = Progress();
   return transfer;
 }
 
@@ -166,8 +167,9 @@ Error Mailbox::WrongSize(const Transfer& receive, int from, size_t sent) const {
 }
 
 // REQUIRES: mutex_ is held.
-void Mailbox::Progress() {
-  if (receives_.empty()) return;
+std::list<Mailbox::Handle> Mailbox::Progress() {
+  std::list<Handle> done;
+  if (receives_.empty()) return done;
   for (const int from : placement_.Members(placement_.node())) {
     ChannelReader& reader = readers_[static_cast<size_t>(placement_.LocalOf(from))];
     while (const std::optional<Envelope> envelope = reader.Read()) {
@@ -184,8 +186,11 @@ void Mailbox::Progress() {
     Transfer& own = **receive;
     if (IsForWire(receive)) own.wire = wire_.Receive(own.data, own.bytes, own.peer, own.tag);
     if (own.wire != nullptr) FinishFromWire(own);
-    receive = own.done ? receives_.erase(receive) : std::next(receive);
+    const auto next = std::next(receive);
+    if (own.done) done.splice(done.end(), receives_, receive);
+    receive = next;
   }
+  return done;
 }
 
 // Returns whether the transport should receive the message directly into its place. Not while an
@@ -211,8 +216,9 @@ void Mailbox::FinishFromWire(Transfer& receive) {
 }
 
 bool Mailbox::Test(Transfer& transfer) {
+  std::list<Handle> done;
   const std::lock_guard lock(mutex_);
-  if (!transfer.done) Progress();
+  if (!transfer.done) done = Progress();
   return transfer.done;
 }
 
@@ -223,6 +229,7 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
     uint64_t completions = 0;
     bool by_wire = false;
     bool lost = false;
+    std::list<Handle> done;
     {
       const std::lock_guard lock(mutex_);
       if (transfer.done) return transfer.status;
@@ -233,7 +240,7 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
         seen = channel->written.load(std::memory_order_acquire);
       }
       if (placement_.nodes() > 1) completions = wire_.completions();
-      Progress();
+      done = Progress();
       if (transfer.done) return transfer.status;
       by_wire = transfer.wire != nullptr || transfer.arriving != nullptr;
       if (lost || cancelled_ || Clock::now() >= deadline) {
@@ -242,6 +249,7 @@ Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
       }
       if (!recording.started()) Record(recording, transfer);
     }
+    done.clear();
     if (by_wire) {
       wire_.WaitForNews(completions, deadline, cancelled_);
     } else if (channel != nullptr) {

@@ -75,7 +75,9 @@ class Mailbox {
     size_t capacity = 0;
   };
 
-  void Progress();
+  // Returns the receives that are done, for the caller to drop without the mutex: to free their
+  // tensors, the thread may have to wait for Python's lock, whose holder may wait for the mutex.
+  [[nodiscard]] std::list<Handle> Progress();
   bool IsForWire(std::list<Handle>::iterator place) const;
   void FinishFromWire(Transfer& receive);
   std::deque<std::shared_ptr<Message>>::iterator FirstFor(const Transfer& receive);

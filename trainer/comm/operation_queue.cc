@@ -28,7 +28,11 @@ Status RunCatching(const OperationQueue::Function& run) {
 }  // namespace
 
 struct OperationQueue::State {
-  std::mutex turn;  // held while operations run: one at a time, in order
+  std::mutex turn;  // held while operations run and are finished: one at a time, in order
+  // Held while an operation is taken and runs. The destructor waits for it, not for `turn`: a
+  // finished operation frees tensors, which may need Python's lock, and the thread that destroys
+  // the queue may hold that lock.
+  std::mutex running;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<EntryPtr> entries;  // guarded by mutex
@@ -64,9 +68,15 @@ struct OperationQueue::State {
   [[nodiscard]] std::function<void()> RunFront(const std::atomic<bool>* done) {
     const std::lock_guard lock(turn);
     if (done != nullptr && done->load(std::memory_order_acquire)) return nullptr;
-    const EntryPtr entry = TakeFront();
-    if (entry == nullptr) return nullptr;
-    return Finish(entry, RunCatching(entry->run));
+    EntryPtr entry;
+    Status status;
+    {
+      const std::lock_guard in_use(running);
+      entry = TakeFront();
+      if (entry == nullptr) return nullptr;
+      status = RunCatching(entry->run);
+    }
+    return Finish(entry, std::move(status));
   }
 
   // REQUIRES: mutex is held. The threads are detached, because the call of an OnDone() may wait for
@@ -107,7 +117,7 @@ OperationQueue::~OperationQueue() {
     cancelled.swap(state_->entries);
   }
   state_->changed.notify_all();
-  { const std::lock_guard running(state_->turn); }  // waits for the running operation
+  { const std::lock_guard in_use(state_->running); }  // waits for the running operation
   for (const EntryPtr& entry : cancelled) {
     Error gone{.title = "COLLECTIVE CANCELLED",
                .what = "The process group was left before this operation had begun.",
@@ -149,6 +159,7 @@ void OperationQueue::Wait(Entry& entry) {
 Status OperationQueue::RunNow(Function run) {
   if (const std::unique_lock turn(state_->turn, std::try_to_lock);
       turn.owns_lock() && state_->Empty()) {
+    const std::lock_guard in_use(state_->running);
     return RunCatching(run);
   }
   const auto entry = std::make_shared<Entry>();

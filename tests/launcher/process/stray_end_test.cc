@@ -16,10 +16,11 @@ using std::chrono::milliseconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-// A child in a session of its own that waits, not for ever even if a test crashes.
+// A child in a session of its own that waits, or works without a pause if it is `busy`; not for
+// ever even if a test crashes.
 class Stray {
  public:
-  explicit Stray(bool ignores_sigterm = false) {
+  explicit Stray(bool ignores_sigterm = false, bool busy = false) {
     int ready[2];
     if (::pipe(ready) != 0) ::abort();
     pid_ = ::fork();
@@ -29,7 +30,8 @@ class Stray {
       if (ignores_sigterm) ::signal(SIGTERM, SIG_IGN);
       ::close(ready[0]);
       ::close(ready[1]);
-      for (;;) ::pause();
+      while (!busy) ::pause();
+      for (volatile int turns = 0;;) turns = turns + 1;
     }
     ::close(ready[1]);
     char end = 0;
@@ -89,6 +91,25 @@ TEST(StraySweep, KillsWhatDoesNotEndWhenAsked) {
   Stray deaf(/*ignores_sigterm=*/true);
   EXPECT_THAT(Sweep({deaf.pid()}, {.grace = milliseconds(1), .limit = hours(1)}), IsEmpty());
   EXPECT_EQ(deaf.EndedBy(), SIGKILL);
+}
+
+TEST(StraySweep, GivesABusyProcessMoreTime) {
+  const SweepTimes times{
+      .grace = milliseconds(1), .busy_grace = milliseconds(400), .limit = hours(1)};
+  Stray busy(/*ignores_sigterm=*/true, /*busy=*/true);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(Sweep({}, times), IsEmpty());
+  EXPECT_GE(std::chrono::steady_clock::now() - start, times.busy_grace);
+  EXPECT_EQ(busy.EndedBy(), SIGKILL);
+}
+
+TEST(EndChildren, GivesABusyProcessMoreTime) {
+  const SweepTimes times{
+      .grace = milliseconds(1), .busy_grace = milliseconds(400), .limit = hours(1)};
+  const Stray busy(/*ignores_sigterm=*/true, /*busy=*/true);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(EndChildren(0, {}, times), IsEmpty());
+  EXPECT_GE(std::chrono::steady_clock::now() - start, times.busy_grace);
 }
 
 TEST(StraySweep, LeavesChildrenAloneThatWereThereBeforeTheJob) {

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <numeric>
 #include <random>
+#include <thread>
 
 #include "tests/trainer/comm/rank_threads.h"
 
@@ -229,6 +231,35 @@ TEST(Mailbox, RefusesAMessageOfAnotherSize) {
     const Status status = mailbox.Wait(*mailbox.Receive(&value, sizeof value, 0, 0), Soon());
     ASSERT_FALSE(status.ok());
     EXPECT_EQ(status.error().what, "Rank 0 sent 12 bytes with tag 0; rank 1 expected 4.");
+  });
+}
+
+// A tensor of Python's is freed with Python's lock, whose holder may call the mailbox.
+TEST(Mailbox, MayBeCalledWhileAnotherThreadFreesWhatAReceiveHeld) {
+  WithMailboxes(1, [](Mailbox& mailbox, int rank) {
+    std::mutex python;
+    std::atomic<bool> freeing = false;
+    const auto tensor = [&](const void*) {
+      freeing = true;
+      freeing.notify_all();
+      const std::lock_guard lock(python);
+    };
+    int dropped = 0;
+    int last = 0;
+    mailbox.Receive(&dropped, sizeof dropped, rank, 1,
+                    std::shared_ptr<const void>(nullptr, tensor));
+    const auto receive = mailbox.Receive(&last, sizeof last, rank, 2);
+    std::jthread waiter([&] { EXPECT_TRUE(mailbox.Wait(*receive, Soon()).ok()); });
+    {
+      const std::lock_guard lock(python);
+      const int word = 7;
+      EXPECT_TRUE(mailbox.Send(&word, sizeof word, rank, 1)->done);
+      freeing.wait(false);
+      EXPECT_FALSE(mailbox.Test(*receive));
+    }
+    EXPECT_TRUE(mailbox.Send(&last, sizeof last, rank, 2)->done);
+    waiter.join();
+    EXPECT_EQ(dropped, 7);
   });
 }
 

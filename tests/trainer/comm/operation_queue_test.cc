@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -132,6 +133,27 @@ TEST(OperationQueue, EndsWhatHasNotBegunWithAnError) {
   // If the background thread was faster and has run it, that thread calls, after it is done.
   calls->wait(0);
   EXPECT_EQ(*calls, 1);
+}
+
+// A tensor of Python's is freed with Python's lock, which the thread may hold that destroys the
+// queue. If the destructor waited for that, this would never end.
+TEST(OperationQueue, IsDestroyedWhileAnotherThreadFreesWhatAnOperationHeld) {
+  std::mutex python;
+  std::atomic<bool> freeing = false;
+  const auto tensor = [&](int*) {
+    freeing = true;
+    freeing.notify_all();
+    const std::lock_guard lock(python);
+  };
+  auto queue = std::make_unique<OperationQueue>();
+  std::unique_lock lock(python);
+  const auto entry =
+      queue->Submit([held = std::shared_ptr<int>(nullptr, tensor)]() -> Status { return {}; });
+  freeing.wait(false);
+  queue.reset();
+  lock.unlock();
+  while (!entry->done) std::this_thread::yield();
+  EXPECT_TRUE(entry->status.ok());
 }
 
 TEST(OperationQueue, MayBeDestroyedByACallback) {

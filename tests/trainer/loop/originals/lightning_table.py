@@ -7,6 +7,7 @@ Usage: torchrun --nproc_per_node=2 lightning_table.py SETTINGS.json
 import csv
 import json
 import logging
+import os
 import sys
 import warnings
 
@@ -113,3 +114,6 @@ def main():
 
 if __name__ == "__main__":
     main()
+    # PyTorch's Gloo group may hang for ever in its destructor: it waits for its thread with
+    # Python's lock, for which its thread waits to free a tensor.
+    os._exit(0)
