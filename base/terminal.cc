@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 
 #include "base/text.h"
 
@@ -38,6 +39,12 @@ std::string Render(const Error& error, const TextStyle& style) {
 
 std::string RenderForTerminal(const Error& error, const Environment& env) {
   return Render(error, StyleOf(STDERR_FILENO, WantsColor(env)));
+}
+
+int ExitCodeOf(const Result<int>& result, const Environment& env) {
+  if (result) return *result;
+  std::fputs(RenderForTerminal(result.error(), env).c_str(), stderr);
+  return ExitStatus(result.error().code);
 }
 
 }  // namespace ddprun

@@ -6,6 +6,7 @@
 
 #include <ddprun/error.h>
 #include "base/env.h"
+#include "base/result.h"
 
 namespace ddprun {
 
@@ -25,5 +26,8 @@ std::string Render(const Error& error, const TextStyle& style);
 
 // Returns the text for standard error, in colour if WantsColor().
 std::string RenderForTerminal(const Error& error, const Environment& env);
+
+// Returns the exit code. Prints the error, if there is one.
+int ExitCodeOf(const Result<int>& result, const Environment& env);
 
 }  // namespace ddprun

@@ -11,8 +11,8 @@
 #include "base/unique_fd.h"
 #include "launcher/commands.h"
 #include "launcher/process/program_output.h"
+#include "launcher/sweep/child_runs.h"
 #include "launcher/sweep/sweep_plan.h"
-#include "launcher/sweep/sweep_run.h"
 
 namespace ddprun::launcher {
 

@@ -40,7 +40,8 @@ Result<int> RunCommandLine(const std::vector<std::string>& args,
 Result<int> DryRun(Options options, const Environment& env);
 
 // --sweep: calls RunSweep(). `run` does one run and returns its exit code.
-Result<int> SweepConfig(Options options, const Environment& env, std::function<int(Options)> run);
+using RunFunction = Result<int> (*)(Options options, const Environment& env);
+Result<int> SweepConfig(Options options, const Environment& env, RunFunction run);
 
 // docs/errors.md, compiled into the program.
 extern const std::string_view kErrorsPage;

@@ -1,9 +1,7 @@
 #include "launcher/run.h"
 
-#include <cstdio>
 #include <utility>
 
-#include <ddprun/error.h>
 #include "base/env.h"
 #include "base/terminal.h"
 #include "launcher/agent/agent_plan.h"
@@ -30,18 +28,10 @@ Result<int> RunJob(Options options, const Environment& env) {
   return code;
 }
 
-// Returns the exit code. Prints the error, if there is one.
-int CodeOf(const Result<int>& result, const Environment& env) {
-  if (result) return *result;
-  std::fputs(RenderForTerminal(result.error(), env).c_str(), stderr);
-  return ExitStatus(result.error().code);
-}
-
 Result<int> RunWithOptions(Options options, const Environment& env) {
   if (options.dry_run) return DryRun(std::move(options), env);
   if (options.sweep.empty()) return RunJob(std::move(options), env);
-  return SweepConfig(std::move(options), env,
-                     [&env](Options run) { return CodeOf(RunJob(std::move(run), env), env); });
+  return SweepConfig(std::move(options), env, RunJob);
 }
 
 }  // namespace
@@ -49,7 +39,7 @@ Result<int> RunWithOptions(Options options, const Environment& env) {
 int Run(const std::vector<std::string>& args, std::span<const Subcommand> subcommands) {
   OpenMissingStandardDescriptors();
   const Environment env = Environment::OfProcess();
-  return CodeOf(RunCommandLine(args, env, subcommands, RunWithOptions), env);
+  return ExitCodeOf(RunCommandLine(args, env, subcommands, RunWithOptions), env);
 }
 
 }  // namespace ddprun::launcher

@@ -165,6 +165,12 @@ Status CheckTarget(const Options& options) {
 }
 
 Status CheckTrainerFlags(const Options& options) {
+  if (options.sweep_jobs > 1 && options.sweep.empty()) {
+    return Contradict(
+        "--sweep_jobs is the number of a sweep's runs at the same time, and --sweep is "
+        "missing.",
+        "Add --sweep optimizer.learning_rate=1e-4,3e-4.");
+  }
   if (options.sweep_runs > 0 && options.sweep.empty()) {
     return Contradict("--sweep_runs is the number of a sweep's runs, and --sweep is missing.",
                       "Add --sweep optimizer.learning_rate='loguniform(1e-5,1e-3)'.");

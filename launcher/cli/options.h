@@ -107,6 +107,7 @@ struct Options {
   std::vector<std::string> sweep;      // --sweep a.b=1,2, for a trainer config
   int sweep_runs = 0;                  // drawn from ranges of `sweep`; 0 means all combinations
   int64_t sweep_seed = 0;              // of these draws
+  int sweep_jobs = 1;                  // runs of `sweep` at the same time
   std::string resume;                  // a run folder, or a checkpoint in it; "" means none
   bool dry_run = false;
   std::vector<std::string> preload;  // modules that a worker template imports; empty: no template

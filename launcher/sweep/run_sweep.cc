@@ -1,12 +1,23 @@
 #include "launcher/sweep/run_sweep.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <map>
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/line_chart.h"
 #include "base/read_file.h"
+#include "base/terminal.h"
+#include "base/unique_fd.h"
+#include "launcher/sweep/child_runs.h"
+#include "launcher/sweep/machine_share.h"
 #include "launcher/sweep/sweep_plan.h"
 #include "launcher/sweep/sweep_run.h"
 #include "launcher/sweep/sweep_table.h"
@@ -31,13 +42,6 @@ bool IsOurs(const std::string& tables) {
          (!*html || html->value().find("<title>Sweep of ") != std::string::npos);
 }
 
-// Returns a free name, because the trainer does not write into a folder that exists.
-std::string NewFolder(const std::string& wanted) {
-  std::string path = wanted;
-  for (int number = 2; fs::exists(path); ++number) path = wanted + "-" + std::to_string(number);
-  return path;
-}
-
 Error NotSwept(const std::string& flag, const std::string& what) {
   return Error{
       .code = Code::kUsage, .title = "BAD SWEEP", .where = flag, .what = what, .page = "bad-sweep"};
@@ -45,9 +49,11 @@ Error NotSwept(const std::string& flag, const std::string& what) {
 
 class Sweep {
  public:
-  Sweep(SweepJob job, std::vector<SweepRun> runs)
+  // As many runs are under way at once as there are shares.
+  Sweep(SweepJob job, std::vector<SweepRun> runs, std::vector<MachineShare> shares)
       : job_(std::move(job)),
         runs_(std::move(runs)),
+        shares_(std::move(shares)),
         config_(ReadIfReadable(job_.options.target).value_or("")) {
     folder_ = "sweeps/" + fs::path(job_.options.target).stem().string();
     std::vector<std::string> kept;
@@ -59,6 +65,7 @@ class Sweep {
       }
     }
     job_.options.overrides = std::move(kept);
+    for (size_t i = shares_.size(); i > 0; --i) free_shares_.push_back(i - 1);
   }
 
   Result<int> Run() {
@@ -68,17 +75,20 @@ class Sweep {
     for (const SweepRun& run : runs_) rows_.push_back(RowBefore(run));
     ChooseTables();
     int first_failure = 0;
-    for (begun_ = 0; begun_ < runs_.size();) {
-      DDPRUN_ASSIGN(const ChildEnd end, RunOne(begun_++));
-      DDPRUN_TRY(WriteTables());
-      if (end.stop_signal) {
-        first_failure = 128 + *end.stop_signal;
-        break;
+    ChildRuns children;
+    while (true) {
+      while (begun_ < runs_.size() && !free_shares_.empty() && !children.stop_signal()) {
+        DDPRUN_TRY(Begin(begun_++, children));
       }
+      if (children.running() == 0) break;
+      const auto [index, end] = children.Wait();
+      DDPRUN_TRY(Finish(index, end));
+      DDPRUN_TRY(WriteTables());
       if (first_failure == 0) first_failure = end.exit_code;
     }
+    DDPRUN_TRY(WriteTables());
     PrintEnd();
-    return first_failure;
+    return children.stop_signal() ? 128 + *children.stop_signal() : first_failure;
   }
 
  private:
@@ -128,27 +138,72 @@ class Sweep {
     }
   }
 
-  Result<ChildEnd> RunOne(size_t index) {
+  // Returns a free name, because the trainer does not write into a folder that exists.
+  std::string NewFolder(const std::string& wanted) const {
+    std::string path = wanted;
+    const auto taken = [&] {
+      return fs::exists(path) || std::ranges::count(rows_, path, &SweepRow::folder) > 0;
+    };
+    for (int number = 2; taken(); ++number) path = wanted + "-" + std::to_string(number);
+    return path;
+  }
+
+  bool at_once() const { return shares_.size() > 1; }
+  std::string CountOf(size_t index) const {
+    return "[ddprun] run " + std::to_string(index + 1) + " of " + std::to_string(runs_.size());
+  }
+
+  Status Begin(size_t index, ChildRuns& children) {
     const SweepRun& run = runs_[index];
     SweepRow& row = rows_[index];
-    const std::string count =
-        "[ddprun] run " + std::to_string(index + 1) + " of " + std::to_string(runs_.size());
-    ChildEnd end;
     if (row.finished) {
-      std::fputs((count + ", " + run.name + ": finished before\n").c_str(), stderr);
-    } else {
-      row.folder = NewFolder(folder_ + "/" + run.name);
-      std::fputs((count + ": " + run.name + "\n").c_str(), stderr);
-      DDPRUN_ASSIGN(end, RunInChild([&] { return job_.run(OptionsOf(run, row.folder)); }));
-      row.summary = ReadRunSummary(row.folder + "/metrics.jsonl");
-      row.finished = end.exit_code == 0 && !end.stop_signal && !row.summary.stopped;
-      row.status = end.stop_signal || row.summary.stopped ? "stopped"
-                   : row.finished                         ? "finished"
-                                  : "exit code " + std::to_string(end.exit_code);
-      if (row.finished) DDPRUN_TRY(MarkFinished(row.folder, IdentityOf(run)));
-      if (!fs::exists(row.folder)) row.folder.clear();
+      std::fputs((CountOf(index) + ", " + run.name + ": finished before\n").c_str(), stderr);
+      return {};
     }
-    return end;
+    row.folder = NewFolder(folder_ + "/" + run.name);
+    share_of_[index] = free_shares_.back();
+    free_shares_.pop_back();
+    const std::string log = at_once() ? ", its output: " + row.folder + ".log" : "";
+    std::fputs((CountOf(index) + ": " + run.name + log + "\n").c_str(), stderr);
+    return children.Start(index, [&] { return ExitCodeOf(RunHere(index), job_.env); });
+  }
+
+  // In a child process.
+  Result<int> RunHere(size_t index) {
+    const std::string& folder = rows_[index].folder;
+    if (at_once()) DDPRUN_TRY(MoveTo(shares_[share_of_[index]], folder + ".log"));
+    return job_.run(OptionsOf(runs_[index], folder), job_.env);
+  }
+
+  // Takes a share of the machine, and writes what it prints to a file.
+  Status MoveTo(const MachineShare& share, const std::string& log) {
+    const UniqueFd file(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+    if (!file.valid()) return SystemError("opening " + log, errno);
+    const UniqueFd nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    ::dup2(nothing.get(), STDIN_FILENO);
+    ::dup2(file.get(), STDOUT_FILENO);
+    ::dup2(file.get(), STDERR_FILENO);
+    if (share.gpus) job_.env.Set("CUDA_VISIBLE_DEVICES", *share.gpus);
+    return StayOnCpus(share.cpus);
+  }
+
+  Status Finish(size_t index, const ChildEnd& end) {
+    SweepRow& row = rows_[index];
+    row.summary = ReadRunSummary(row.folder + "/metrics.jsonl");
+    row.finished = end.exit_code == 0 && !end.stop_signal && !row.summary.stopped;
+    row.status = end.stop_signal || row.summary.stopped ? "stopped"
+                 : row.finished                         ? "finished"
+                                : "exit code " + std::to_string(end.exit_code);
+    if (at_once()) {
+      const std::string more = !row.finished
+                                   ? ", see " + row.folder + ".log"
+                                   : ", loss " + FiveDigits(row.summary.loss.value_or(NAN));
+      std::fputs((CountOf(index) + ": " + row.status + more + "\n").c_str(), stderr);
+    }
+    free_shares_.push_back(share_of_.extract(index).mapped());
+    if (row.finished) DDPRUN_TRY(MarkFinished(row.folder, IdentityOf(runs_[index])));
+    if (!fs::exists(row.folder)) row.folder.clear();
+    return {};
   }
 
   Options OptionsOf(const SweepRun& run, const std::string& folder) const {
@@ -181,6 +236,9 @@ class Sweep {
 
   SweepJob job_;
   std::vector<SweepRun> runs_;
+  std::vector<MachineShare> shares_;
+  std::vector<size_t> free_shares_;
+  std::map<size_t, size_t> share_of_;  // by run that is under way
   std::string config_;
   std::string folder_;
   std::string tables_;          // path of the tables without suffix
@@ -203,9 +261,12 @@ Result<int> RunSweep(SweepJob job) {
       return NotSwept("--sweep=" + key, "Each run of a sweep gets a name and a folder of its own.");
     }
   }
+  DDPRUN_ASSIGN(std::vector<MachineShare> shares,
+                DivideMachine(job.options.sweep_jobs, job.workers, AllowedCpus(),
+                              job.options.sweep_jobs > 1 ? FindDevices(job.env) : Devices()));
   DDPRUN_ASSIGN(const int refused, job.check(runs));
   if (refused != 0) return refused;
-  return Sweep(std::move(job), std::move(runs)).Run();
+  return Sweep(std::move(job), std::move(runs), std::move(shares)).Run();
 }
 
 }  // namespace ddprun::launcher

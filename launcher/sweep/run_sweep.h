@@ -1,4 +1,5 @@
-// ddprun --sweep: does the runs of a sweep one after the other, and writes their table.
+// ddprun --sweep: does the runs of a sweep, one after the other or some at the same time, and
+// writes their table.
 #pragma once
 
 #include <functional>
@@ -15,7 +16,8 @@ struct SweepJob {
   // Checks all runs and prints their errors. If it does not return 0, no run begins.
   std::function<Result<int>(const std::vector<SweepRun>&)> check;
   // Does one run, called in a child process. Returns its exit code.
-  std::function<int(Options)> run;
+  std::function<Result<int>(Options, const Environment&)> run;
+  Environment env = {};
 };
 
 inline SweepChoice SweepChoiceOf(const Options& options) {

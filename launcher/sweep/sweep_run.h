@@ -1,8 +1,7 @@
-// The runs of a sweep: run as processes, marked as finished, summarised.
+// The runs of a sweep: marked as finished, and summarised.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,14 +9,6 @@
 #include "base/result.h"
 
 namespace ddprun::launcher {
-
-struct ChildEnd {
-  int exit_code = 0;               // 128 + n if signal n ended it
-  std::optional<int> stop_signal;  // the last stop signal that this process got meanwhile
-};
-
-// Calls `run` in a child process and waits for it. REQUIRES: no other thread runs.
-Result<ChildEnd> RunInChild(const std::function<int()>& run);
 
 // Two runs are the same if these are equal.
 struct RunIdentity {

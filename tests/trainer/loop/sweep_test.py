@@ -103,6 +103,33 @@ class SweepTest(harness.LauncherTest):
         self.assertEqual(steps[:2] + steps[4:], ["5"] * 4)
         self.assertIn("learning_rate=1e-3,seed=1-2", os.listdir(self.path("sweeps/t")))
 
+    def test_runs_some_at_the_same_time(self):
+        # The runs do not end by themselves.
+        sweep = ["--sweep=run.seed=1,2", "--sweep_jobs=2", "--set=run.max_steps=100000000"]
+        job = self.start(*sweep, "t.json", start_new_session=True)
+        for seed in (1, 2):
+            path = self.path(f"sweeps/t/seed={seed}/metrics.jsonl")
+            harness.wait_until(lambda path=path: os.path.exists(path), path)
+        job.send_signal(signal.SIGINT)
+        self.finish(job)
+        self.assertEqual(job.returncode, 128 + signal.SIGINT)
+        self.assertEqual(self.statuses(), ["stopped"] * 2)
+        self.assertIn("run 1 of 2: seed=1, its output: sweeps/t/seed=1.log", job.err)
+        self.assertNotIn("step ", job.err + job.out.replace("steps", ""))
+        self.assertIn("run seed=2: ", self.read("sweeps/t/seed=2.log"))
+        self.assert_nothing_left()
+
+    def test_at_the_same_time_goes_on_after_a_failure(self):
+        job = self.sweep("--sweep_jobs=3")
+        self.assertEqual(job.returncode, 1)
+        self.assertEqual(
+            self.statuses(), ["finished"] * 2 + ["exit code 1"] * 2 + ["finished"] * 2
+        )
+        self.assertIn("run 3 of 6: exit code 1", job.err)
+        self.assertIn("LOSS", self.read("sweeps/t/learning_rate=1e30,seed=1.log"))
+        self.assertEqual(self.sweep("--sweep_jobs=3").err.count("finished before"), 4)
+        self.assert_nothing_left()
+
     def test_is_stopped_by_a_signal_and_marks_nothing_then(self):
         job = self.start(
             "--sweep=run.seed=1,2",
