@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 
+#include <ddprun/mesh.h>
 #include "base/env.h"
 #include "trainer/checkpoint/checkpoint.h"
 #include "trainer/worker/saved_job.h"
@@ -44,14 +45,18 @@ std::string CheckpointsOf(const std::string& path);
 // checkpoint `path`. Damaged checkpoints that it passes over go to stderr. Throws Failure.
 Checkpoint OpenNamed(const std::string& path);
 
-// Adds the argument `path` and the option --config of a command that uses a model.
+// Adds the argument `path` and the options --config and --device of a command that uses a model.
 struct ModelFlags {
   std::string path;
   std::string config;
+  std::string device = "auto";
 };
 void AddModelFlags(CLI::App& command, ModelFlags& flags);
 // Opens the job of OpenNamed(), or of a model folder. Throws Failure.
 SavedJob OpenForUse(const ModelFlags& flags, const Environment& environment);
+// Meets the other ranks that the launcher has started, and takes the device. Rank 0 says on stderr
+// why a GPU is not used. A collective. Throws Failure.
+Mesh MeetToUse(const ModelFlags& flags, const Environment& environment, SavedJob& saved);
 // Returns "step 200 of runs/iris/checkpoints/step-200", or "the model in FOLDER".
 std::string NameOf(const SavedJob& saved);
 

@@ -126,7 +126,9 @@ void PrintTable(const SavedJob& saved, const EvalReport& report) {
 int Evaluate(const EvaluateFlags& flags, const Environment& environment) {
   SavedJob saved = OpenForUse(flags.model, environment);
   if (flags.by_class) AskForClasses(saved);
-  const SavedEvaluation found = EvaluateSaved(saved, flags.files);
+  const Mesh mesh = MeetToUse(flags.model, environment, saved);
+  const SavedEvaluation found = EvaluateSaved(saved, flags.files, mesh);
+  if (mesh.world.rank > 0) return 0;
   for (const std::string& note : found.notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
   (flags.json ? PrintJson : PrintTable)(saved, found.report);
   return 0;

@@ -1,10 +1,13 @@
+#include <cstdio>
 #include <memory>
+#include <utility>
 
 #include <CLI/CLI.hpp>
 
 #include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
 #include "trainer/worker/exported_job.h"
+#include "trainer/worker/use_ranks.h"
 
 namespace ddprun::trainer {
 
@@ -17,6 +20,23 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--config", flags.config,
                      "For the folder of a model: the config that says what the files are (default: "
                      "that of the run around the folder)");
+  command
+      .add_option("--device", flags.device,
+                  "auto, cpu, cuda (each rank has a GPU of its own) or cuda:N")
+      ->check([](const std::string& text) -> std::string {
+        const bool numbered = text.starts_with("cuda:") && ParseInt(text.substr(5)).has_value();
+        if (numbered || text == "auto" || text == "cpu" || text == "cuda") return "";
+        return "expected auto, cpu, cuda or cuda:N, not \"" + text + "\"";
+      })
+      ->capture_default_str();
+}
+
+Mesh MeetToUse(const ModelFlags& flags, const Environment& environment, SavedJob& saved) {
+  UseRanks ranks = MeetToUse(flags.device, environment, saved.job);
+  if (!ranks.note.empty() && ranks.mesh.world.rank == 0) {
+    std::fprintf(stderr, "warning: %s\n", ranks.note.c_str());
+  }
+  return std::move(ranks.mesh);
 }
 
 SavedJob OpenForUse(const ModelFlags& flags, const Environment& environment) {

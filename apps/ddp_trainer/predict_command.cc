@@ -38,18 +38,21 @@ void RefuseExisting(const PredictFlags& flags) {
 }
 
 int Predict(const PredictFlags& flags, const Environment& environment) {
-  const SavedJob saved = OpenForUse(flags.model, environment);
+  SavedJob saved = OpenForUse(flags.model, environment);
+  const Mesh mesh = MeetToUse(flags.model, environment, saved);
   std::optional<AtomicFile> file;
-  if (!flags.out.empty()) {
+  if (!flags.out.empty() && mesh.world.rank == 0) {
     RefuseExisting(flags);
     file.emplace(ValueOrThrow(AtomicFile::Create(flags.out)));
   }
   const PredictionFormat format =
       flags.format == "csv" ? PredictionFormat::kCsv : PredictionFormat::kJsonLines;
-  const int64_t rows = PredictSaved(saved, flags.files, format, [&file](const std::string& text) {
+  const auto write = [&file](const std::string& text) {
     if (file) return ThrowIfError(file->Write(text));
     ThrowIfError(WriteAll(STDOUT_FILENO, text, "standard output"));
-  });
+  };
+  const int64_t rows = PredictSaved(saved, flags.files, format, mesh, write);
+  if (mesh.world.rank > 0) return 0;
   if (file) ThrowIfError(file->Finish());
   std::fprintf(stderr, "%s with %s\n", CountText(rows, "prediction").c_str(),
                NameOf(saved).c_str());

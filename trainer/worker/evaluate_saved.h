@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/mesh.h>
 #include "trainer/report/observer.h"
 #include "trainer/worker/saved_job.h"
 
@@ -15,8 +16,10 @@ struct SavedEvaluation {
 };
 
 // Evaluates each sample of the files once, as the run evaluates its validation data: with the
-// metrics, the batches and the precision of its config, on one process and the CPU. Values
-// and classes become numbers as in training. Throws Failure.
-SavedEvaluation EvaluateSaved(const SavedJob& saved, const std::vector<std::string>& files);
+// metrics, the batches and the precision of its config, on the ranks and the device of the mesh.
+// Values and classes become numbers as in training. A collective. Throws Failure.
+SavedEvaluation EvaluateSaved(const SavedJob& saved,
+                              const std::vector<std::string>& files,
+                              const Mesh& mesh);
 
 }  // namespace ddprun::trainer

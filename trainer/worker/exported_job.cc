@@ -109,8 +109,8 @@ SavedJob OpenExportedJob(const std::string& folder,
                   "Name the run or one of its checkpoints, or export the folder again.");
   }
   FitModelToData(job.train->shape(), job.config, job.model);
-  saved.load = [folder](const Job& of_model) {
-    std::shared_ptr<Model> model = EmptyModel(of_model);
+  saved.load = [folder](const Job& of_model, c10::Device device) {
+    std::shared_ptr<Model> model = EmptyModel(of_model, device);
     LoadWeights(*model, folder);
     return model;
   };

@@ -36,8 +36,8 @@ Config ConfigOf(const Checkpoint& checkpoint, const Environment& environment) {
 SavedJob OpenSavedJob(std::shared_ptr<const Checkpoint> checkpoint,
                       const Environment& environment) {
   SavedJob saved{.path = checkpoint->path(), .step = checkpoint->step()};
-  saved.load = [checkpoint](const Job& job) {
-    std::shared_ptr<Model> model = EmptyModel(job);
+  saved.load = [checkpoint](const Job& job, c10::Device device) {
+    std::shared_ptr<Model> model = EmptyModel(job, device);
     LoadModel(*checkpoint, *model);
     return model;
   };
@@ -61,9 +61,9 @@ SavedJob OpenSavedJob(std::shared_ptr<const Checkpoint> checkpoint,
   return saved;
 }
 
-std::shared_ptr<Model> EmptyModel(const Job& job) {
+std::shared_ptr<Model> EmptyModel(const Job& job, c10::Device device) {
   const LossOptions loss{job.config.training.loss, job.config.training.label_smoothing};
-  return MakeModel(job.model, loss, /*initialize=*/false);
+  return MakeModel(job.model, loss, /*initialize=*/false, device);
 }
 
 at::Tensor ReadModel(const Checkpoint& checkpoint, const std::string& name, int64_t dimensions) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <functional>
@@ -25,16 +26,16 @@ struct SavedJob {
   Job job = {};
   std::string path = {};  // of the checkpoint, or of the folder of the model
   int64_t step = 0;       // of the weights; 0: not known
-  // Returns the model with its weights. Throws Failure.
-  std::function<std::shared_ptr<Model>(const Job& job)> load = {};
+  // Returns the model with its weights on a device. Throws Failure.
+  std::function<std::shared_ptr<Model>(const Job& job, c10::Device device)> load = {};
 };
 
 // Opens the config, the model and the description of the training data. The files of the training
 // data are needed only if the checkpoint lacks the description. Throws Failure.
 SavedJob OpenSavedJob(std::shared_ptr<const Checkpoint> checkpoint, const Environment& environment);
 
-// Makes the model of the job, without its weights.
-std::shared_ptr<Model> EmptyModel(const Job& job);
+// Makes the model of the job on a device, without its weights.
+std::shared_ptr<Model> EmptyModel(const Job& job, c10::Device device);
 
 // Returns a tensor of the model. Ranks that train apart have saved a tensor each; they are equal,
 // except for buffers, so this returns rank 0's. `dimensions`: of the tensor of one rank.

@@ -3,7 +3,7 @@
 #include "base/failure.h"
 #include "trainer/evaluation/evaluate.h"
 #include "trainer/report/metrics_file.h"
-#include "trainer/worker/evaluate_alone.h"
+#include "trainer/worker/evaluate_whole.h"
 
 namespace ddprun::trainer {
 
@@ -23,7 +23,7 @@ void TestAtEnd(const Job& job,
   };
   const auto stops = [&stop] { return stop.reason() != StopReason::kNone; };
   try {
-    EvalReport report = EvaluateAlone(job, *job.test, model, note_progress, stops);
+    EvalReport report = EvaluateWhole(job, *job.test, Mesh(), model, note_progress, stops);
     report.step = step;
     report.epoch = static_cast<double>(step) / static_cast<double>(steps_per_epoch);
     observers.Notify(&Observer::OnTest, report);

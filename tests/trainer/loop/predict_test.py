@@ -15,6 +15,11 @@ TRAINER = os.environ["DDPRUN_TRAINER_PROGRAM"]
 BOTH = '"hi, so"'  # a class
 
 
+def table(rows):
+    return "a,color,kind\n" + "".join(
+        f"{i % 7},{('red', 'blue')[i % 2]},{'lo' if i % 5 < 3 else BOTH}\n" for i in range(rows))
+
+
 class Predict(training.TrainingTest):
     def setUp(self):
         super().setUp()
@@ -71,6 +76,40 @@ class Predict(training.TrainingTest):
         self.assertEqual(0, done.returncode, done.stderr)
         with open(self.path("new.out")) as file:
             self.assertEqual(1, len(file.readlines()))
+
+    def use_by(self, ranks, command, run, *flags):
+        job = self.run_ddprun(f"--nproc_per_node={ranks}", TRAINER, command, f"runs/{run}",
+                              "--data", "new.csv", *flags)
+        self.assertEqual(0, job.returncode, job.err)
+        return job
+
+    def test_several_ranks_write_what_one_does(self):
+        for rows in (3, 8, 61):  # of batches of 8
+            self.write("new.csv", table(rows))
+            alone = self.run_trainer("predict", "runs/one", "--data", "new.csv").stdout
+            self.assertEqual(rows, alone.count("\n"))
+            for ranks in (2, 3):
+                self.assertEqual(alone, self.use_by(ranks, "predict", "one").out)
+                job = self.use_by(ranks, "predict", "one", "--out", f"{rows}.{ranks}")
+                self.assertEqual("", job.out)
+                self.assertIn(f"{rows} predictions with step 30", job.err)
+                with open(self.path(f"{rows}.{ranks}")) as file:
+                    self.assertEqual(alone, file.read())
+
+    def test_several_ranks_evaluate_each_sample_once(self):
+        config = self.config("virtual")
+        config["training"].update(virtual_ranks=4, per_device_train_batch_size=4)
+        for name in ("train.csv", "new.csv"):
+            self.write(name, table(61))
+        self.train(config)
+        for run in ("one", "virtual"):
+            alone, *others = (json.loads(self.use_by(ranks, "evaluate", run, "--json").out)
+                              for ranks in (1, 2, 3))
+            for other in others:
+                self.assertEqual((61, alone["accuracy"]), (other["samples"], other["accuracy"]))
+                self.assertAlmostEqual(alone["loss"], other["loss"], delta=1e-6)
+            if run == "virtual":
+                self.assertEqual(alone["loss"], others[0]["loss"])
 
     def test_the_classes_of_an_evaluation(self):
         self.write("new.csv", "a,color,kind\n" + "".join(

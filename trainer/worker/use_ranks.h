@@ -1,0 +1,22 @@
+// The ranks that use a saved model together. Each has the whole model and a share of the samples.
+#pragma once
+
+#include <string>
+
+#include <ddprun/mesh.h>
+#include "base/env.h"
+#include "trainer/job/job.h"
+
+namespace ddprun::trainer {
+
+struct UseRanks {
+  Mesh mesh;              // has no group for tensors of the model, only `control`
+  std::string note = {};  // why there are GPUs that are not used, or ""
+};
+
+// Meets the other ranks, if a launcher has started several, and takes the device. `device`: as
+// run.device. If the virtual ranks of the job's config cannot be divided among the ranks, gives
+// them up; then the last bits of sums differ. A collective. Throws Failure.
+UseRanks MeetToUse(const std::string& device, const Environment& environment, Job& job);
+
+}  // namespace ddprun::trainer
