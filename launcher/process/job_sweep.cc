@@ -95,12 +95,12 @@ std::vector<pid_t> EndChildren(pid_t spared,
   ::sigemptyset(&child_ended);
   ::sigaddset(&child_ended, SIGCHLD);
   while (ReapChildren()) {
+    const std::vector<ProcessEntry> children = OwnChildren(spared, others);
     // InheritedChildren stay. Looks twice: while a child ends, its children may be in no list.
-    const auto gone = [&] { return OwnChildren(spared, others).empty(); };
-    if (!others.none() && gone() && gone()) return {};
+    if (!others.none() && children.empty() && OwnChildren(spared, others).empty()) return {};
     const SteadyClock::time_point now = SteadyClock::now();
     std::vector<pid_t> left;
-    for (const ProcessEntry& child : OwnChildren(spared, others)) {
+    for (const ProcessEntry& child : children) {
       // A child's number is not reused before this process reaps it.
       if (times.IsOver(child, now - start)) ::kill(child.pid, SIGKILL);
       left.push_back(child.pid);
