@@ -6,6 +6,7 @@
 
 #include "apps/ddp_trainer/commands.h"
 #include "base/failure.h"
+#include "trainer/config/device_name.h"
 #include "trainer/worker/exported_job.h"
 #include "trainer/worker/use_ranks.h"
 
@@ -24,8 +25,7 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
       .add_option("--device", flags.device,
                   "auto, cpu, cuda (each rank has a GPU of its own) or cuda:N")
       ->check([](const std::string& text) -> std::string {
-        const bool numbered = text.starts_with("cuda:") && ParseInt(text.substr(5)).has_value();
-        if (numbered || text == "auto" || text == "cpu" || text == "cuda") return "";
+        if (NamesDevice(text)) return "";
         return "expected auto, cpu, cuda or cuda:N, not \"" + text + "\"";
       })
       ->capture_default_str();

@@ -7,20 +7,13 @@
 
 #include "base/text.h"
 #include "trainer/config/checker.h"
+#include "trainer/config/device_name.h"
 #include "trainer/config/foreign_names.h"
 #include "trainer/config/parallel_dims.h"
 
 namespace ddprun::trainer {
 
 namespace {
-
-// Returns whether `device` is "cuda:" and a number.
-bool NamesGpu(const std::string& device) {
-  const std::string prefix = "cuda:";
-  const size_t digits = device.size() - std::min(device.size(), prefix.size());
-  return device.starts_with(prefix) && digits > 0 && digits < 4 &&
-         device.find_first_not_of("0123456789", prefix.size()) == std::string::npos;
-}
 
 void CheckDevices(Checker& check) {
   const StrategyConfig& strategy = check.config.strategy;
@@ -101,9 +94,8 @@ void CheckRun(Checker& check) {
                    "Say with run.output_dir where runs are kept; run.name is a folder there.");
     break;
   }
-  const std::array<std::string_view, 3> devices = {"auto", "cpu", "cuda"};
-  if (!NamesGpu(run.device)) {
-    check.CheckWord("run.device", run.device, devices, "device to train on");
+  if (!NamesDevice(run.device)) {
+    check.CheckWord("run.device", run.device, kDeviceWords, "device to train on");
   }
   const std::array<std::string_view, 3> recoveries = {"auto", "peer", "none"};
   check.CheckWord("run.recovery", run.recovery, recoveries, "way to recover");

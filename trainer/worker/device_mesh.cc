@@ -11,6 +11,7 @@
 #include "base/failure.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/comm/connect_nodes.h"
+#include "trainer/config/device_name.h"
 #include "trainer/parallel/mesh_collectives.h"
 
 namespace ddprun::trainer {
@@ -125,6 +126,18 @@ void PutOnNamedDevices(const std::vector<c10::Device>& devices,
                        Mesh& mesh) {
   ThrowIfError(CheckDevices(choice.module, devices, key));
   Place(mesh, devices.front(), choice);
+}
+
+std::string PutOnDeviceOf(const std::string& device,
+                          const std::string& key,
+                          const DeviceChoice& choice,
+                          const RankInfo& rank,
+                          const Environment& environment,
+                          std::chrono::milliseconds timeout,
+                          Mesh& mesh) {
+  if (!NamesGpu(device)) return PutOnDevices(device, choice, rank, environment, timeout, mesh);
+  PutOnNamedDevices({c10::Device(device)}, key, choice, mesh);
+  return "";
 }
 
 }  // namespace ddprun::trainer

@@ -33,6 +33,16 @@ void PutOnNamedDevices(const std::vector<c10::Device>& devices,
                        const DeviceChoice& choice,
                        Mesh& mesh);
 
+// Puts the processes on `device`, the value of `key` as run.device has it, by PutOnNamedDevices()
+// or PutOnDevices(), whose note it returns.
+std::string PutOnDeviceOf(const std::string& device,
+                          const std::string& key,
+                          const DeviceChoice& choice,
+                          const RankInfo& rank,
+                          const Environment& environment,
+                          std::chrono::milliseconds timeout,
+                          Mesh& mesh);
+
 // A collective. Replaces the groups of all axes by groups between devices, connected to
 // mesh.device. Axes that share a group share its replacement, but mesh.later and mesh.earlier have
 // groups of their own, which connect two ranks at their first message. Groups meet under `prefix`

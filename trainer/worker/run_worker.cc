@@ -61,12 +61,8 @@ Mesh MeetOthers(const Job& job,
   }
   // A replacement stays on the CPU, and the other ranks, in the middle of training, do not meet it.
   if (FirstGeneration(environment) > 0) return mesh;
-  const std::string& device = job.config.run.device;
-  if (device.find(':') != std::string::npos) {
-    PutOnNamedDevices({c10::Device(device)}, "run.device", job.device, mesh);
-    return mesh;
-  }
-  const std::string note = PutOnDevices(device, job.device, rank, environment, timeout, mesh);
+  const std::string note = PutOnDeviceOf(job.config.run.device, "run.device", job.device, rank,
+                                         environment, timeout, mesh);
   if (!note.empty() && rank.rank == 0) log.Warning(note);
   return mesh;
 }

@@ -25,11 +25,7 @@ UseRanks MeetToUse(const std::string& device, const Environment& environment, Jo
       job.config.training.virtual_ranks = 0;
     }
   }
-  if (device.find(':') != std::string::npos) {
-    PutOnNamedDevices({c10::Device(device)}, "--device", job.device, mesh);
-  } else {
-    ranks.note = PutOnDevices(device, job.device, rank, environment, timeout, mesh);
-  }
+  ranks.note = PutOnDeviceOf(device, "--device", job.device, rank, environment, timeout, mesh);
   UseDevice(mesh.device);
   if (!mesh.device.is_cpu()) {
     SetUpDevices(job.config.training, std::holds_alternative<BertOptions>(job.model));
