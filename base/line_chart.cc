@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <utility>
 
 namespace ddprun {
 
@@ -23,6 +24,8 @@ constexpr std::array<std::string_view, 7> kColors = {"#0072b2", "#e69f00", "#009
 
 // The ranges of the axes.
 struct Frame {
+  bool logarithmic = false;
+  double first = 0;  // as Place() gives them
   double last = 1;
   double least = INFINITY;
   double most = -INFINITY;
@@ -30,12 +33,20 @@ struct Frame {
   void Hold(const std::vector<ChartPoint>& points) {
     for (const ChartPoint& point : points) {
       if (!std::isfinite(point.y)) continue;
-      last = std::max(last, point.x);
+      const double place = Place(point.x);
+      // A logarithmic axis begins at the first point, others at 0.
+      if (logarithmic && most < least) first = last = place;
+      first = std::min(first, place);
+      last = std::max(last, place);
       least = std::min(least, point.y);
       most = std::max(most, point.y);
     }
   }
-  double X(double x) const { return kLeft + (kWidth - kLeft - kRight) * x / last; }
+  double Place(double x) const { return logarithmic ? std::log10(x) : x; }
+  double X(double x) const {
+    const double share = last > first ? (Place(x) - first) / (last - first) : 0.5;
+    return kLeft + (kWidth - kLeft - kRight) * share;
+  }
   double Y(double y) const {
     // A line of equal values runs through the middle.
     const double share = most > least ? (y - least) / (most - least) : 0.5;
@@ -79,6 +90,22 @@ std::string TickText(double value) {
   return whole ? std::to_string(std::llround(value)) : FiveDigits(value);
 }
 
+// Returns the x of the ticks with their texts.
+std::vector<std::pair<double, std::string>> XTicks(const Frame& frame) {
+  std::vector<std::pair<double, std::string>> ticks;
+  if (!frame.logarithmic) {
+    for (const double x : Ticks(0, frame.last)) {
+      ticks.emplace_back(x, std::to_string(std::llround(x)));
+    }
+    return ticks;
+  }
+  const auto most = static_cast<int>(std::floor(frame.last));
+  for (auto power = static_cast<int>(std::ceil(frame.first)); power <= most; ++power) {
+    ticks.emplace_back(std::pow(10, power), "1e" + std::to_string(power));
+  }
+  return ticks;
+}
+
 std::string Axes(const Frame& frame, std::string_view x_title) {
   std::string svg;
   const double bottom = kHeight - kBottom;
@@ -86,9 +113,9 @@ std::string Axes(const Frame& frame, std::string_view x_title) {
     svg += Line(kLeft, frame.Y(y), kWidth - kRight, frame.Y(y));
     svg += Text(kLeft - 8, frame.Y(y) + 4, "end", TickText(y));
   }
-  for (const double x : Ticks(0, frame.last)) {
+  for (const auto& [x, text] : XTicks(frame)) {
     svg += Line(frame.X(x), bottom, frame.X(x), bottom + 5);
-    svg += Text(frame.X(x), bottom + 19, "middle", std::to_string(std::llround(x)));
+    svg += Text(frame.X(x), bottom + 19, "middle", text);
   }
   svg += Line(kLeft, bottom, kWidth - kRight, bottom);
   return svg + Text((kLeft + kWidth - kRight) / 2, kHeight - 5, "middle", std::string(x_title));
@@ -117,15 +144,17 @@ std::string Curve(const Frame& frame, const ChartLine& line) {
 }  // namespace
 
 std::string LineChart(std::string_view title,
-                      std::string_view x_title,
+                      const ChartAxis& x_axis,
                       const std::vector<ChartLine>& lines) {
-  Frame frame;
+  Frame frame{.logarithmic = x_axis.logarithmic};
   for (const ChartLine& line : lines) frame.Hold(line.points);
   if (frame.most < frame.least) return "";
-  std::string svg = "<svg viewBox=\"0 0 " + FiveDigits(kWidth) + " " + FiveDigits(kHeight) +
-                    "\" role=\"img\" aria-label=\"" + EscapeHtml(title) + "\" data-left=\"" +
-                    FiveDigits(kLeft) + "\" data-right=\"" + FiveDigits(kWidth - kRight) +
-                    "\" data-last=\"" + AllDigits(frame.last) + "\">\n" + Axes(frame, x_title);
+  std::string svg =
+      "<svg viewBox=\"0 0 " + FiveDigits(kWidth) + " " + FiveDigits(kHeight) +
+      "\" role=\"img\" aria-label=\"" + EscapeHtml(title) + "\" data-left=\"" + FiveDigits(kLeft) +
+      "\" data-right=\"" + FiveDigits(kWidth - kRight) + "\" data-first=\"" +
+      AllDigits(frame.first) + "\" data-last=\"" + AllDigits(frame.last) + "\"" +
+      (x_axis.logarithmic ? " data-logarithmic=\"1\"" : "") + ">\n" + Axes(frame, x_axis.title);
   for (const ChartLine& line : lines) {
     if (!line.points.empty()) svg += Curve(frame, line);
   }

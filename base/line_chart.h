@@ -20,10 +20,15 @@ struct ChartLine {
   std::vector<ChartPoint> points = {};  // x grows
 };
 
+struct ChartAxis {
+  std::string_view title = {};
+  bool logarithmic = false;  // all x are above 0; ticks are powers of ten
+};
+
 // Returns an <svg> with axes. Each line is a <path> that has its values as data-x and data-y and
 // its label as data-label, for a script. Returns "" if no point is finite.
 std::string LineChart(std::string_view title,
-                      std::string_view x_title,
+                      const ChartAxis& x_axis,
                       const std::vector<ChartLine>& lines);
 
 // Returns at most about `most` of the points: the first, the last, and of each stretch the least,

@@ -98,7 +98,7 @@ MAY_INCLUDE = {
     "trainer/worker": [
         "trainer/checkpoint", "trainer/comm", "trainer/compute", "trainer/cuda", "trainer/data",
         "trainer/evaluation", "trainer/job", "trainer/loop", "trainer/models", "trainer/parallel",
-        "trainer/report",
+        "trainer/plugin", "trainer/report",
         "trainer/state", "trainer/strategies", "trainer/text", *TASK
     ],
     "python": ["trainer/comm"],

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/golden/lr_schedulers.json: the learning rates of torch.optim.lr_scheduler's
-ReduceLROnPlateau for many rows of values of a metric, and of its StepLR and MultiStepLR.
+ReduceLROnPlateau for many rows of values of a metric, and of its StepLR, MultiStepLR and
+OneCycleLR.
 
 Usage: scripts/make_golden_lr_schedulers.py [FOLDER]     (default: tests/golden of this checkout)
 
@@ -13,7 +14,7 @@ import random
 import sys
 
 import torch
-from torch.optim.lr_scheduler import MultiStepLR, ReduceLROnPlateau, StepLR
+from torch.optim.lr_scheduler import MultiStepLR, OneCycleLR, ReduceLROnPlateau, StepLR
 
 
 def optimizer():
@@ -72,12 +73,23 @@ def multi_steps():
                                       ([50], 0.1))]
 
 
+def one_cycles():
+    cases = []
+    for total, share, first, last in ((40, 0.3, 25, 1e4), (100, 0.25, 10, 100), (60, 0.9, 2, 1)):
+        options = {"pct_start": share, "div_factor": first, "final_div_factor": last}
+        cases.append({**options, "total_steps": total, "rates": rates_of(
+            lambda sgd, total=total, options=options: OneCycleLR(
+                sgd, 1.0, total_steps=total, cycle_momentum=False, **options))})
+    return cases
+
+
 def main():
     checkout = pathlib.Path(__file__).resolve().parent.parent
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else checkout / "tests/golden").resolve()
     (folder / "lr_schedulers.json").write_text(
         json.dumps({"torch": torch.__version__, "reduce_lr_on_plateau": plateaus(random.Random(1)),
-                    "step": steps(), "multi_step": multi_steps()}) + "\n")
+                    "step": steps(), "multi_step": multi_steps(),
+                    "one_cycle": one_cycles()}) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-// A plugin: a shared object with your own model, your own data set or both, which ddp-trainer
-// loads. See docs/plugins.md and examples/plugin.
+// A plugin: a shared object with your own model, data set, observer of runs, or all of them, which
+// ddp-trainer loads. See docs/plugins.md and examples/plugin.
 //
 //   class Net final : public ddprun::PluginModel { ... };
 //   DDPRUN_PLUGIN(.model = ddprun::NewModel<Net>)
 //
-// If a function of a plugin throws, the run ends with a message that contains the exception's text.
+// If a function of a model or data set throws, the run ends with a message that contains the
+// exception's text.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -16,6 +17,7 @@
 
 #include <ddprun/dataset.h>
 #include <ddprun/plugin_descriptor.h>
+#include <ddprun/run_observer.h>
 
 namespace ddprun {
 
@@ -47,8 +49,9 @@ class PluginModel : public torch::nn::Module, public OwnMetrics {
   // [B, ...], or scores [B, classes] or [B, L, classes].
   virtual at::Tensor Outputs(const Batch& batch) = 0;
 
-  // Returns the mean loss of `outputs` over batch.predictions: a scalar, with a graph while
-  // gradients are on. It depends on every parameter, unless strategy.find_unused_parameters is set.
+  // Returns the mean loss of `outputs` over batch.predictions, weighted if batch.weights are
+  // defined: a scalar, with a graph while gradients are on. It depends on every parameter, unless
+  // strategy.find_unused_parameters is set.
   virtual at::Tensor LossFrom(const at::Tensor& outputs, const Batch& batch) = 0;
 
   // Called instead of the two methods above if the outputs are not needed.
@@ -60,12 +63,14 @@ class PluginModel : public torch::nn::Module, public OwnMetrics {
 // its const methods at once.
 //
 // In a batch, `samples` 0 means as many samples as requested; if `predictions` is 0 as well, the
-// batch has one prediction for each sample.
+// batch has one prediction for each sample. If its samples have weights, equal_predictions() must
+// return false; sum_of_weights 0 means their sum.
 
 // The entries of a plugin; nullptr: it does not have this one.
 struct PluginEntries {
   std::shared_ptr<PluginModel> (*model)(const PluginModelOptions& options) = nullptr;
   std::unique_ptr<Dataset> (*dataset)(const PluginDataOptions& options) = nullptr;
+  std::unique_ptr<RunObserver> (*observer)(const PluginObserverOptions& options) = nullptr;
 };
 
 // Makes a T from the options, for PluginEntries::model.
@@ -77,6 +82,12 @@ std::shared_ptr<PluginModel> NewModel(const PluginModelOptions& options) {
 // Makes a T from the options, for PluginEntries::dataset.
 template <typename T>
 std::unique_ptr<Dataset> NewDataset(const PluginDataOptions& options) {
+  return std::make_unique<T>(options);
+}
+
+// Makes a T from the options, for PluginEntries::observer.
+template <typename T>
+std::unique_ptr<RunObserver> NewObserver(const PluginObserverOptions& options) {
   return std::make_unique<T>(options);
 }
 

@@ -12,7 +12,7 @@
 namespace ddprun {
 
 // Raise it with every change of a type in plugin.h or in a header of ddprun that it includes.
-constexpr uint32_t kPluginAbi = 6;
+constexpr uint32_t kPluginAbi = 7;
 
 // The bytes by which the descriptor is found, because they occur nowhere else in the file. The
 // first byte is not text, and the last two would not survive a transfer that changes line ends. It

@@ -76,7 +76,7 @@ std::string Curves(const std::vector<SweepRow>& rows) {
     lines.push_back(LineOf(i, rows[i].summary.validation, /*dashed=*/true));
     validated = validated || !rows[i].summary.validation.empty();
   }
-  const std::string chart = LineChart("loss", "optimizer steps", lines);
+  const std::string chart = LineChart("loss", {.title = "optimizer steps"}, lines);
   if (chart.empty()) return "";
   return "<h2>Loss</h2>\n<p>In the colours of the table: " +
          std::string(validated ? "training, and validation dashed." : "training.") +

@@ -12,25 +12,37 @@ using testing::HasSubstr;
 using testing::Not;
 
 TEST(LineChart, HasTheExactValuesOfEachPoint) {
-  const std::string chart = LineChart(
-      "loss", "steps", {{.label = "a", .color = "#000", .points = {{1, 0.1}, {20, 1e-9}}}});
+  const std::string chart =
+      LineChart("loss", {.title = "steps"},
+                {{.label = "a", .color = "#000", .points = {{1, 0.1}, {20, 1e-9}}}});
   EXPECT_THAT(chart, HasSubstr("data-x=\"1 20\" data-y=\"0.1 1e-09\""));
 }
 
 TEST(LineChart, LeavesAGapWhereAValueIsNotFinite) {
-  const std::string chart = LineChart(
-      "loss", "steps", {{.points = {{1, 1}, {2, 2}, {3, NAN}, {4, INFINITY}, {5, 1}, {6, 2}}}});
+  const std::string chart =
+      LineChart("loss", {.title = "steps"},
+                {{.points = {{1, 1}, {2, 2}, {3, NAN}, {4, INFINITY}, {5, 1}, {6, 2}}}});
   const std::string path = chart.substr(chart.find(" d=\""));
   EXPECT_EQ(std::ranges::count(path, 'M'), 2);
   EXPECT_THAT(path, Not(testing::ContainsRegex("nan|inf")));
-  EXPECT_EQ(LineChart("loss", "steps", {{.points = {{1, NAN}}}}), "");
+  EXPECT_EQ(LineChart("loss", {.title = "steps"}, {{.points = {{1, NAN}}}}), "");
 }
 
 TEST(LineChart, TakesAnyTextAsText) {
   const std::string chart =
-      LineChart("<b>", "steps", {{.label = "\"><script>&", .points = {{1, 1}}}});
+      LineChart("<b>", {.title = "steps"}, {{.label = "\"><script>&", .points = {{1, 1}}}});
   EXPECT_THAT(chart, Not(HasSubstr("<b>")));
   EXPECT_THAT(chart, HasSubstr("data-label=\"&quot;>&lt;script>&amp;\""));
+}
+
+TEST(LineChart, MarksPowersOfTenOnALogarithmicAxis) {
+  const std::string chart = LineChart("loss", {.title = "rate", .logarithmic = true},
+                                      {{.points = {{1e-5, 1}, {2e-3, 3}, {0.1, 2}}}});
+  for (const char* tick : {">1e-5<", ">1e-4<", ">1e-3<", ">1e-2<", ">1e-1<"}) {
+    EXPECT_THAT(chart, HasSubstr(tick));
+  }
+  EXPECT_THAT(chart, HasSubstr("data-first=\"-5\" data-last=\"-1\" data-logarithmic=\"1\""));
+  EXPECT_THAT(chart, HasSubstr("d=\"M76,276h0L"));  // begins at the left end
 }
 
 TEST(ThinPoints, KeepsEndsAndExtremesInOrder) {

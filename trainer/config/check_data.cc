@@ -86,9 +86,16 @@ void CheckCsvData(Checker& check) {
     check.Conflict("data.feature_columns", "The column to predict is among those to predict from:",
                    "Remove \"" + data.label_column + "\" from the list.");
   }
+  if (!data.weight_column.empty() &&
+      (data.weight_column == data.label_column ||
+       std::ranges::find(features, data.weight_column) != features.end())) {
+    check.Conflict("data.weight_column", "This column is to predict, or to predict from:",
+                   "Name a column that only says how much each row counts.");
+  }
   for (const std::string& name : data.categorical_columns) {
     const bool feature = std::ranges::find(features, name) != features.end();
-    if (name != data.label_column && (features.empty() || feature)) continue;
+    const bool other = name == data.label_column || name == data.weight_column;
+    if (!other && (features.empty() || feature)) continue;
     check.Conflict("data.categorical_columns", "\"" + name + "\" is no column to predict from:",
                    "Remove it, or add it to data.feature_columns.");
   }

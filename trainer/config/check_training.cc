@@ -119,6 +119,19 @@ void CheckScheduler(Checker& check) {
   if (at_milestones && scheduler.milestones.empty()) {
     check.Missing("scheduler.milestones", "scheduler.lr_scheduler_type \"multi_step\"");
   }
+  if (scheduler.lr_scheduler_type == LrSchedulerType::kOneCycle && scheduler.warmup_steps > 0) {
+    check.Conflict("scheduler.warmup_steps", "\"one_cycle\" has its own way to rise:",
+                   "Set scheduler.pct_start, the share of the run in which it rises.");
+  }
+  const std::vector<double>& ends = scheduler.range_test;
+  if (!ends.empty() && (ends.size() != 2 || ends[0] >= ends[1])) {
+    check.Conflict("scheduler.range_test", "A search has a first and a higher last learning rate:",
+                   "Write two numbers, such as [1e-7, 1].");
+  }
+  if (!ends.empty() && check.config.optimizer.learning_rate == 0) {
+    check.Conflict("optimizer.learning_rate", "scheduler.range_test takes shares of it:",
+                   "Remove the key, or give a number above 0.");
+  }
   std::vector<std::pair<const char*, double>> given = {
       {"scheduler.warmup_steps", scheduler.warmup_steps},
       {"scheduler.decay_steps", scheduler.decay_steps}};

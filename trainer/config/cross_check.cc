@@ -94,6 +94,12 @@ void FillDerivedDefaults(const Entries& entries, Config* config) {
       scheduler.lr_scheduler_type == LrSchedulerType::kReduceLrOnPlateau) {
     scheduler.min_lr_ratio = 0;
   }
+  // A search tries learning rates that are too high, and leaves no useful weights.
+  if (!scheduler.range_test.empty()) {
+    if (!has_value("training.stop_on_bad_loss")) config->training.stop_on_bad_loss = false;
+    if (!has_value("report.logging_steps")) config->report.logging_steps = 1;
+    if (!has_value("checkpoint.save_at_end")) config->checkpoint.save_at_end = false;
+  }
   FillModelDefaults(entries, config);
   if (config->training.per_device_eval_batch_size == 0) {
     config->training.per_device_eval_batch_size = config->training.per_device_train_batch_size;

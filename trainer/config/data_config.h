@@ -54,10 +54,11 @@ struct DataConfig {
   std::string text_pair_column;  // text_classification
   bool length_grouped = false;
   bool token_type_ids = true;  // text_classification: the input says which text a token is of
-  std::vector<std::string> feature_columns;      // csv; empty means all but label_column
+  std::vector<std::string> feature_columns;      // csv; empty means all others
   std::vector<std::string> categorical_columns;  // csv, besides columns without any number
   int64_t max_categories = 100;                  // csv, of a column
   std::string label_column;                      // csv, text_classification
+  std::string weight_column;                     // csv; empty means that all rows count alike
   TargetType target_type = TargetType::kClass;
   OnMissing on_missing = OnMissing::kError;
   std::string delimiter = ",";

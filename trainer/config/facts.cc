@@ -89,6 +89,9 @@ const std::vector<Setting> kSettings = {
          [](auto& config) {
            return config.training.balance_classes || !config.training.class_weights.empty();
          }},
+    {.key = "data.weight_column",
+     .never = {{{kDevices}, "needs the weights of the samples on each device"}},
+     .on = [](auto& config) { return !config.data.weight_column.empty(); }},
     {.key = "strategy.devices", .makes = {kDevices}},
     {.key = "data.format", .words = {"plugin"}, .makes = {kOwnBatches}},
     {.key = "strategy.overlap",

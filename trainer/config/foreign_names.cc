@@ -137,10 +137,10 @@ constexpr WithoutKey kWithoutKey[] = {
     {"uneven_inputs even_batches split_batches dispatch_batches ignore_data_skip join",
      "All ranks always get the same number of samples. data.dataloader_drop_last and\n"
      "data.sampler_drop_last decide about the rest."},
-    {"auto_find_batch_size auto_lr_find auto_scale_batch_size lr_find lr_finder find_lr tuner "
-     "lr_range_test",
-     "There is no search for batch size or learning rate. To compare runs:\n"
-     "ddprun --sweep optimizer.learning_rate=1e-4,1e-3"},
+    {"auto_find_batch_size auto_scale_batch_size tuner",
+     "There is no search for a batch size; ddp-trainer plan says what a batch needs. To compare "
+     "runs:\n"
+     "ddprun --sweep training.per_device_train_batch_size=16,32"},
     {"bias use_bias",
      "GPT-2 and BERT have biases, as in transformers. \"llama\" has model.attention_bias and\n"
      "model.mlp_bias."},
@@ -151,10 +151,10 @@ constexpr WithoutKey kWithoutKey[] = {
      "Another spread of fresh weights is not there yet. \"bert\", \"gpt\" and \"llama\" begin with "
      "0.02, as in\n"
      "transformers; other models begin as PyTorch's layers do."},
-    {"sample_weight sample_weights weighted_sampler",
-     "Weights of samples are not there yet; training.class_weights are those of classes. A model "
-     "of\n"
-     "your own may compute any loss: docs/torchscript.md, docs/plugins.md."},
+    {"weighted_sampler weighted_random_sampler",
+     "Every epoch has each sample once. data.weight_column (tables) and training.class_weights "
+     "make\n"
+     "samples count more in the loss."},
     {"l1 l1_reg l1_lambda l1_ratio", "An L1 penalty is not there yet; optimizer.weight_decay is."},
     {"streaming stream iterable iterable_dataset shuffle_buffer buffer_size",
      "Streaming is not there yet: the data is files on this machine. Token files, and text that is "
@@ -170,9 +170,8 @@ constexpr WithoutKey kWithoutKey[] = {
      "counts\n"
      "the answers. Other forms are not there yet: write each text as one string of \"jsonl\"."},
     {"callbacks callback hooks",
-     "Callbacks in the process are not there yet. report.on_event starts a command at the events "
-     "of\n"
-     "a run. A program with its own loop uses the library: examples/ddp_program."},
+     "report.plugin names a shared object whose code is called after steps, evaluations and\n"
+     "checkpoints: docs/plugins.md. report.on_event starts a command at the events of a run."},
 };
 
 }  // namespace

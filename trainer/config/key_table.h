@@ -26,6 +26,7 @@ std::vector<Key> OptimizerKeys();
 std::vector<Key> OptimizerKindKeys();
 std::vector<Key> SchedulerKeys();
 std::vector<Key> ScheduleShapeKeys();
+std::vector<Key> PlateauKeys();
 std::vector<Key> StrategyKeys();
 std::vector<Key> PipelineKeys();
 std::vector<Key> CommKeys();

@@ -194,6 +194,15 @@ std::vector<Key> CsvDataKeys() {
        .meaning = "The columns to predict from, by name; empty: all others.",
        .only_for = {"data.format", {"csv"}},
        .aliases = {{"features", "PyTorch examples"}}},
+      {.DDPRUN_KEY(data, weight_column),
+       .meaning = "A column of positive numbers: how much each row counts in the loss, which is "
+                  "the weighted mean over all rows of a step, as with sample_weight in "
+                  "scikit-learn. Evaluations weigh their loss alike; metrics count each row once. "
+                  "Empty: all rows count alike.",
+       .only_for = {"data.format", {"csv"}},
+       .aliases = {{"sample_weight", "scikit-learn"},
+                   {"sample_weights", "PyTorch examples"},
+                   {"weight_col", "Spark"}}},
       {.DDPRUN_KEY(data, categorical_columns),
        .meaning = "Feature columns whose values are names, also if they are written as numbers: "
                   "each value of the training data becomes an input, 1 for its rows and 0 for "

@@ -7,6 +7,7 @@ std::vector<Key> CheckpointKeys() {
   return {
       {.DDPRUN_KEY(checkpoint, save_at_end),
        .meaning = "Writes only the weights into the run folder (model/) when the run ends.",
+       .derived_default = "true; with scheduler.range_test: false",
        .aliases = {{"save_last", "Lightning"},
                    {"save_model save_final_model", "PyTorch examples"}}},
       {.DDPRUN_KEY(checkpoint, save_steps),
@@ -142,6 +143,7 @@ std::vector<Key> ReportKeys() {
        .meaning = "A log line and a metrics.jsonl line after every so many steps.",
        .unit = "optimizer steps",
        .range = AtLeast(1),
+       .derived_default = "10; with scheduler.range_test: 1",
        .aliases = {{"log_every_n_steps", "Lightning"},
                    {"log_interval", "nanoGPT"},
                    {"log_freq", "torchtitan"},
@@ -168,6 +170,12 @@ std::vector<Key> ReportKeys() {
        .meaning = "A shell command, which rank 0 starts at the start, at checkpoints, evaluations, "
                   "tests and the end of the run, with a JSON object on its standard input. "
                   "Training does not wait for it. Empty: none."},
+      {.DDPRUN_KEY(report, plugin),
+       .meaning = "Shared object with an observer of the run, which rank 0 calls after steps, "
+                  "evaluations and checkpoints: docs/plugins.md. Empty: none.",
+       .input_path = true},
+      {.DDPRUN_KEY(report, options),
+       .meaning = "An object that the plugin's observer gets unchanged."},
       {.DDPRUN_KEY(report, trace_steps),
        .meaning = "The first and the last of some steps, such as [10, 12]. Writes trace.json: what "
                   "each rank did in them, for Perfetto. Empty: no trace.",

@@ -43,6 +43,14 @@ std::vector<Key> SchedulerKeys() {
                    {"cos_min_ratio", "DeepSpeed"},
                    {"eta_min", "PyTorch", "Here it is a share of optimizer.learning_rate."},
                    {"lr_end", "Hugging Face", "Here it is a share of optimizer.learning_rate."}}},
+      {.DDPRUN_KEY(scheduler, range_test),
+       .meaning = "Two learning rates, such as [1e-7, 1]: the run searches for a good one. Over "
+                  "its steps the rate rises from the first to the last, in place of the schedule, "
+                  "and at the end the log says where the loss fell fastest. Empty: no search.",
+       .range = Above(0),
+       .aliases = {{"auto_lr_find lr_find", "Lightning", "Write the two ends: [1e-7, 1]."},
+                   {"lr_finder find_lr lr_range_test", "PyTorch examples",
+                    "Write the two ends: [1e-7, 1]."}}},
   };
 }
 
@@ -90,6 +98,24 @@ std::vector<Key> ScheduleShapeKeys() {
        .range = Above(0),
        .only_for = {"scheduler.lr_scheduler_type", {"step", "multi_step"}},
        .aliases = {{"lr_gamma", "PyTorch examples"}, {"decay_rate", "timm"}}},
+      {.DDPRUN_KEY(scheduler, pct_start),
+       .meaning = "Share of the run in which the learning rate rises. The schedule is PyTorch's "
+                  "OneCycleLR with cosines and without a cycle of the momentum.",
+       .range = {.min = 0, .max = 1, .min_excluded = true, .max_excluded = true},
+       .only_for = {"scheduler.lr_scheduler_type", {"one_cycle"}}},
+      {.DDPRUN_KEY(scheduler, div_factor),
+       .meaning = "The first learning rate is optimizer.learning_rate divided by this.",
+       .range = AtLeast(1),
+       .only_for = {"scheduler.lr_scheduler_type", {"one_cycle"}}},
+      {.DDPRUN_KEY(scheduler, final_div_factor),
+       .meaning = "The last learning rate is the first one divided by this.",
+       .range = AtLeast(1),
+       .only_for = {"scheduler.lr_scheduler_type", {"one_cycle"}}},
+  };
+}
+
+std::vector<Key> PlateauKeys() {
+  return {
       {.DDPRUN_KEY(scheduler, plateau_factor),
        .meaning = "Factor of the learning rate after scheduler.plateau_patience evaluations that "
                   "did not improve the metric of checkpoint.save_best, or else the loss.",

@@ -214,6 +214,7 @@ std::vector<Key> LossKeys() {
        .aliases = {{"balanced class_balance auto_class_weights", "PyTorch examples"}}},
       {.DDPRUN_KEY(training, stop_on_bad_loss),
        .meaning = "Ends the run with an error when the loss is NaN or infinite.",
+       .derived_default = "true; with scheduler.range_test: false",
        .aliases = {{"terminate_on_nan check_finite detect_anomaly", "Lightning"},
                    {"logging_nan_inf_filter", "Hugging Face"}}},
   };

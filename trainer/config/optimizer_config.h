@@ -41,6 +41,7 @@ enum class LrSchedulerType {
   kWarmupStableDecay,
   kStep,
   kMultiStep,
+  kOneCycle,
   kReduceLrOnPlateau,
 };
 
@@ -59,10 +60,15 @@ struct SchedulerConfig {
   Interval step_size = {.amount = 30, .unit = IntervalUnit::kEpochs};  // step
   std::vector<double> milestones = {};  // multi_step: each as warmup_steps
   double gamma = 0.1;                   // step, multi_step
+  double pct_start = 0.3;               // one_cycle: share of the run in which the rate rises
+  double div_factor = 25;               // one_cycle: learning_rate / the first one
+  double final_div_factor = 1e4;        // one_cycle: the first learning rate / the last one
   double plateau_factor = 0.1;          // reduce_lr_on_plateau: and the next four
   int64_t plateau_patience = 10;        // evaluations
   double plateau_threshold = 1e-4;      // share of the best value
   int64_t plateau_cooldown = 0;         // evaluations
+  // The first and the last learning rate of a search; empty: none.
+  std::vector<double> range_test = {};
 };
 
 }  // namespace ddprun::trainer

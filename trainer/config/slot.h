@@ -40,7 +40,7 @@ DDPRUN_WORDS(MatmulSetting, {"auto", "default", "onednn"})
 DDPRUN_WORDS(OptimizerType, {"adamw", "adam", "sgd", "adagrad", "lion"})
 DDPRUN_WORDS(LrSchedulerType,
              {"cosine", "linear", "constant", "cosine_with_restarts", "polynomial", "inverse_sqrt",
-              "warmup_stable_decay", "step", "multi_step", "reduce_lr_on_plateau"})
+              "warmup_stable_decay", "step", "multi_step", "one_cycle", "reduce_lr_on_plateau"})
 DDPRUN_WORDS(DecayType, {"cosine", "linear", "1-sqrt"})
 DDPRUN_WORDS(StrategyType,
              {"auto", "single", "ddp", "dp", "model_parallel", "pipeline", "tensor_parallel",

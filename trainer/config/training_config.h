@@ -100,6 +100,8 @@ struct ReportConfig {
   bool state_hashes = false;
   bool tensorboard = false;
   std::string on_event;
+  std::string plugin;                     // the shared object with the observer; empty: none
+  JsonText options;                       // passed to the observer
   std::vector<int64_t> trace_steps = {};  // the first and the last traced step; empty: none
 };
 

@@ -76,6 +76,14 @@ at::Tensor Targets(const CsvTable& table, bool target_is_class) {
   return targets;
 }
 
+at::Tensor Weights(const CsvTable& table) {
+  if (table.weights.empty()) return {};
+  at::Tensor weights = at::empty({table.rows}, at::kFloat);
+  std::ranges::transform(table.weights, weights.mutable_data_ptr<float>(),
+                         [](double value) { return static_cast<float>(value); });
+  return weights;
+}
+
 }  // namespace
 
 CsvDataset::CsvDataset(const CsvDatasetOptions& options) {
@@ -97,6 +105,7 @@ CsvDataset::CsvDataset(const CsvDatasetOptions& options) {
   }
   columns_ = Columns(table, encoding_.features, options.standardize);
   targets_ = Targets(table, options.target_is_class);
+  weights_ = Weights(table);
   description_ = DescribeTable(encoding_, options);
 }
 
@@ -163,10 +172,12 @@ Batch CsvDataset::Get(std::span<const int64_t> indices) const {
   const at::Tensor index =
       at::from_blob(const_cast<int64_t*>(indices.data()), {count}, at::kLong);  // NOLINT
   const at::Tensor columns = at::index_select(columns_, 0, index);
-  return {.inputs = has_categories_ ? ExpandColumns(columns) : columns,
-          .targets = at::index_select(targets_, 0, index),
-          .samples = count,
-          .predictions = count};
+  Batch batch{.inputs = has_categories_ ? ExpandColumns(columns) : columns,
+              .targets = at::index_select(targets_, 0, index),
+              .samples = count,
+              .predictions = count};
+  if (weights_.defined()) WeighSamples(at::index_select(weights_, 0, index), batch);
+  return batch;
 }
 
 }  // namespace ddprun::trainer

@@ -18,13 +18,14 @@ class CsvDataset final : public Dataset {
   CsvDataset(CsvEncoding encoding, bool target_is_class);
 
   int64_t size() const override { return columns_.size(0); }
-  // Returns inputs float32 [B, encoding().width()] and targets: classes int64 [B] or numbers
-  // float32 [B, 1].
+  // Returns inputs float32 [B, encoding().width()], targets, which are classes int64 [B] or numbers
+  // float32 [B, 1], and weights if there is a column of them.
   Batch Get(std::span<const int64_t> indices) const override;
   DataShape shape() const override;
   std::vector<int64_t> Classes() const override;
   std::vector<std::string> Notes() const override { return notes_; }
   bool in_memory() const override { return true; }
+  bool equal_predictions() const override { return !weights_.defined(); }
   // Returns data.json, the text of DescribeTable().
   std::map<std::string, std::string> ModelFiles() const override {
     return {{"data.json", description_}};
@@ -42,6 +43,7 @@ class CsvDataset final : public Dataset {
   // float32 [rows, features]: a number, or the place of a category, -1 if it is missing.
   at::Tensor columns_;
   at::Tensor targets_;
+  at::Tensor weights_;  // float32 [rows]; undefined: all rows count alike
 };
 
 }  // namespace ddprun::trainer

@@ -39,6 +39,7 @@ struct CsvDatasetOptions {
   std::vector<std::string> files = {};
   char delimiter = ',';
   std::string target = {};                 // name of a column
+  std::string weight = {};                 // name of a column of positive numbers; empty: none
   std::vector<std::string> features = {};  // names of columns; empty: all others
   // Columns of categories. A column is also one if no row of the training data has a number in it.
   std::vector<std::string> categorical = {};
@@ -49,8 +50,8 @@ struct CsvDatasetOptions {
   bool standardize = false;               // columns of numbers
   bool skip_bad_rows = false;
   const CsvEncoding* encoding = nullptr;  // the training data's; nullptr: make it
-  // false: the target may be absent and is not read, every target is 0, and a column that is no
-  // input is refused unless `features` names the inputs. REQUIRES then: encoding.
+  // false: the target and the weight may be absent and are not read, every target is 0, and a
+  // column that is no input is refused unless `features` names the inputs. REQUIRES then: encoding.
   bool with_targets = true;
   // Returns whether to take a row, given its number among the readable rows; nullptr: all are
   // taken. Other rows count only for labels, and for the decision which columns are categories.
@@ -82,6 +83,7 @@ struct CsvTable {
   std::vector<double> values;
   std::vector<int64_t> classes;    // [rows], places among the labels, if the target is a class
   std::vector<double> numbers;     // [rows], if the target is a number
+  std::vector<double> weights;     // [rows], if there is a column of weights
   std::vector<std::string> notes;  // what was left out, a line each
 };
 

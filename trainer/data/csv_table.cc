@@ -87,7 +87,8 @@ void FindFeatures(const CsvDatasetOptions& options,
     if (!ReadHeader(path, reader, header)) continue;
     Fields fields;
     for (const std::string& name : header) {
-      if (options.features.empty() && has_number.empty() && name != options.target) {
+      const bool other = name == options.target || name == options.weight;
+      if (options.features.empty() && has_number.empty() && !other) {
         features.push_back({.column = name});
       }
     }
@@ -102,6 +103,7 @@ void FindFeatures(const CsvDatasetOptions& options,
       Find(header, name, path, options.delimiter);
     }
     Find(header, options.target, path, options.delimiter);
+    if (!options.weight.empty()) Find(header, options.weight, path, options.delimiter);
     for (size_t i = 0; i < features.size(); ++i) {
       if (!has_number[i]) open.push_back(i);
     }
@@ -130,6 +132,7 @@ class Reader {
         encoding_(encoding),
         training_(options.encoding == nullptr),
         told_(options.takes != nullptr && !training_),
+        has_weights_(options.with_targets && !options.weight.empty()),
         labels_known_(!encoding.labels.empty()),
         labels_(encoding.labels),
         bad_rows_(options.skip_bad_rows) {
@@ -146,6 +149,7 @@ class Reader {
     Fields fields;
     if (!ReadHeader(path, reader, fields)) return;
     if (options_.with_targets) target_ = Find(fields, options_.target, path_, options_.delimiter);
+    if (has_weights_) weight_ = Find(fields, options_.weight, path_, options_.delimiter);
     columns_.clear();
     for (const CsvFeature& feature : encoding_.features) {
       columns_.push_back(Find(fields, feature.column, path_, options_.delimiter));
@@ -200,7 +204,7 @@ class Reader {
   void RefuseOtherColumns(const Fields& header) const {
     Fields other;
     for (const std::string& name : header) {
-      if (name != options_.target &&
+      if (name != options_.target && name != options_.weight &&
           std::ranges::find(encoding_.features, name, &CsvFeature::column) ==
               encoding_.features.end()) {
         other.push_back(name);
@@ -335,6 +339,15 @@ class Reader {
   void DropTarget() {
     options_.target_is_class ? table_.classes.pop_back() : table_.numbers.pop_back();
   }
+  // Returns nullopt if the row is left out. A batch with weights of 0 alone would have no mean.
+  std::optional<double> Weight(const Fields& fields) {
+    if (!has_weights_) return 1;
+    const std::optional<double> weight = ParseNumber(TrimBlanks(fields[weight_]));
+    if (weight && std::isfinite(*weight) && *weight > 0) return weight;
+    Bad("Column \"" + options_.weight + "\", which data.weight_column names, is \"" +
+        ShortenForMessage(fields[weight_]) + "\"; a number above 0 was expected.");
+    return std::nullopt;
+  }
 
   void ReadRow(const Fields& fields) {
     std::vector<double> values;
@@ -346,10 +359,12 @@ class Reader {
       if (!value) return;
       values.push_back(*value);
     }
-    if (!ReadTarget(fields)) return;
+    const auto weight = Weight(fields);
+    if (!weight || !ReadTarget(fields)) return;
     const bool taken = options_.takes == nullptr || options_.takes(readable_++);
     if (!taken || !NumberCategories(fields, values)) return DropTarget();
     table_.values.insert(table_.values.end(), values.begin(), values.end());
+    if (has_weights_) table_.weights.push_back(*weight);
     ++table_.rows;
   }
 
@@ -357,6 +372,7 @@ class Reader {
   CsvEncoding& encoding_;
   const bool training_;
   const bool told_;  // the training data has these rows and has reported bad ones
+  const bool has_weights_;
   const bool labels_known_;
   TextNumbers labels_;
   std::vector<TextNumbers> categories_;  // by feature
@@ -365,7 +381,8 @@ class Reader {
   CsvTable table_;
   std::string path_;
   int64_t line_ = 0;
-  size_t target_ = 0;
+  size_t target_ = 0;  // columns of this file
+  size_t weight_ = 0;
   std::vector<size_t> columns_;  // by feature: its column in this file
   int64_t incomplete_ = 0;
   int64_t readable_ = 0;  // rows

@@ -29,15 +29,24 @@ std::vector<int64_t> DatasetPart::Selected(const std::vector<int64_t>& of_whole)
   return selected;
 }
 
+void WeighSamples(const at::Tensor& weights, Batch& batch) {
+  batch.weights = batch.weights.defined() ? batch.weights.mul(weights) : weights;
+  batch.sum_of_weights = SumOfWeights(batch);
+}
+
+double SumOfWeights(const Batch& batch) {
+  return batch.weights.sum(at::kDouble).item<double>();
+}
+
 void WeighClasses(const std::vector<double>& weights, Batch& batch) {
   const auto* targets = batch.targets.const_data_ptr<int64_t>();
-  batch.weights = at::empty({batch.samples}, at::kFloat);
-  auto* to = batch.weights.mutable_data_ptr<float>();
+  at::Tensor of_samples = at::empty({batch.samples}, at::kFloat);
+  auto* to = of_samples.mutable_data_ptr<float>();
   const auto last = std::ssize(weights) - 1;
   for (int64_t i = 0; i < batch.samples; ++i) {
     to[i] = static_cast<float>(weights[std::clamp<int64_t>(targets[i], 0, last)]);
   }
-  batch.sum_of_weights = batch.weights.sum(at::kDouble).item<double>();
+  WeighSamples(of_samples, batch);
 }
 
 std::vector<Batch> SplitBatch(Batch batch, int64_t parts) {
@@ -55,7 +64,7 @@ std::vector<Batch> SplitBatch(Batch batch, int64_t parts) {
     const bool words = part.targets.defined() && !part.targets.is_floating_point();
     part.predictions = words ? part.targets.ne(kIgnored).sum().item<int64_t>()
                              : batch.predictions / batch.samples * count;
-    if (part.weights.defined()) part.sum_of_weights = part.weights.sum(at::kDouble).item<double>();
+    if (part.weights.defined()) part.sum_of_weights = SumOfWeights(part);
     split.push_back(std::move(part));
   }
   return split;

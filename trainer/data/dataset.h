@@ -47,8 +47,14 @@ class DatasetPart final : public Dataset {
 // samples; sizes differ by one at most. REQUIRES: a batch on the host.
 std::vector<Batch> SplitBatch(Batch batch, int64_t parts);
 
-// Sets the weight of each sample by its class. REQUIRES: a batch on the host with classes [B].
-// Classes without a weight get the last one: the loss refuses them.
+// Weighs each sample, besides the weight that it has. `weights`: float32 [B] on the host.
+void WeighSamples(const at::Tensor& weights, Batch& batch);
+
+// Returns the sum of batch.weights. REQUIRES: the batch has them, on the host.
+double SumOfWeights(const Batch& batch);
+
+// Weighs each sample by its class, besides the weight that it has. REQUIRES: a batch on the host
+// with classes [B]. Classes without a weight get the last one: the loss refuses them.
 void WeighClasses(const std::vector<double>& weights, Batch& batch);
 
 // Returns the number of last samples, of `size`, that are kept for validation: the fraction rounded

@@ -59,6 +59,10 @@ void OpenParts(Job& job, const Attempt& attempt) {
   if (has_data) attempt([&job] { job.largest_batch = LargestBatch(job); });
 }
 
+void RequireObserver(const Config& config) {
+  if (!config.report.plugin.empty()) LoadPlugin(config.report.plugin).RequireObserver();
+}
+
 Job OpenJob(const std::string& config_path,
             const std::vector<std::string>& overrides,
             const Environment& environment) {
@@ -69,6 +73,7 @@ Job OpenJob(const std::string& config_path,
   const bool named = !job.config.strategy.devices.empty();
   job.device = ChooseDevice(DeviceAskedFor(job.config), environment,
                             named ? "strategy.devices" : "run.device");
+  RequireObserver(job.config);
   OpenParts(job, [](const auto& part) {
     part();
     return true;

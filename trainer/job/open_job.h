@@ -14,8 +14,11 @@ namespace ddprun::trainer {
 // the weights. Leaves out parts that need a failed part.
 void OpenParts(Job& job, const Attempt& attempt);
 
-// Reads the config, opens the module of its device, and calls OpenParts(). `overrides` are
-// "section.key=value", as after --set. Throws Failure.
+// Loads the plugin of report.plugin, if there is one. Throws Failure if it has no observer.
+void RequireObserver(const Config& config);
+
+// Reads the config, opens the module of its device, and calls OpenParts() and RequireObserver().
+// `overrides` are "section.key=value", as after --set. Throws Failure.
 Job OpenJob(const std::string& config_path,
             const std::vector<std::string>& overrides,
             const Environment& environment);

@@ -12,6 +12,13 @@ namespace ddprun::trainer {
 
 namespace {
 
+// Returns the ends of a search as factors of optimizer.learning_rate.
+std::vector<double> RangeOf(const Config& config) {
+  std::vector<double> ends = config.scheduler.range_test;
+  for (double& end : ends) end /= config.optimizer.learning_rate;
+  return ends;
+}
+
 // Returns options with the keys that all transformers share.
 template <typename Options>
 Options TransformerOf(const ModelConfig& model) {
@@ -114,22 +121,27 @@ OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config) {
           .nesterov = config.nesterov};
 }
 
-ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, const StepPlan& plan) {
-  const LrSchedulerType type = config.lr_scheduler_type;
+ScheduleOptions ScheduleOptionsOf(const Config& config, const StepPlan& plan) {
+  const SchedulerConfig& scheduler = config.scheduler;
+  const LrSchedulerType type = scheduler.lr_scheduler_type;
   const bool to_minimum = type == LrSchedulerType::kCosine ||
                           type == LrSchedulerType::kPolynomial ||
                           type == LrSchedulerType::kWarmupStableDecay;
   return {.shape = type,
-          .warmup = config.warmup_steps,
-          .warmup_from_zero = config.warmup_from_zero,
-          .min_lr_ratio = to_minimum ? config.min_lr_ratio : 0,
-          .cycles = config.num_cycles,
-          .power = config.power,
-          .decay = config.decay_steps,
-          .decay_type = config.decay_type,
-          .step_size = StepsOf(config.step_size, plan.steps_per_epoch),
-          .milestones = config.milestones,
-          .gamma = config.gamma,
+          .warmup = scheduler.warmup_steps,
+          .warmup_from_zero = scheduler.warmup_from_zero,
+          .min_lr_ratio = to_minimum ? scheduler.min_lr_ratio : 0,
+          .cycles = scheduler.num_cycles,
+          .power = scheduler.power,
+          .decay = scheduler.decay_steps,
+          .decay_type = scheduler.decay_type,
+          .step_size = StepsOf(scheduler.step_size, plan.steps_per_epoch),
+          .milestones = scheduler.milestones,
+          .gamma = scheduler.gamma,
+          .rising_share = scheduler.pct_start,
+          .div_factor = scheduler.div_factor,
+          .final_div_factor = scheduler.final_div_factor,
+          .range = RangeOf(config),
           .total_steps = plan.total_steps};
 }
 

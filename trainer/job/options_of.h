@@ -17,7 +17,7 @@ namespace ddprun::trainer {
 ModelOptions ModelOptionsOf(const ModelConfig& config);
 LoraOptions LoraOptionsOf(const Config& config);
 OptimizerOptions OptimizerOptionsOf(const OptimizerConfig& config);
-ScheduleOptions ScheduleOptionsOf(const SchedulerConfig& config, const StepPlan& plan);
+ScheduleOptions ScheduleOptionsOf(const Config& config, const StepPlan& plan);
 PlateauOptions PlateauOptionsOf(const Config& config);
 std::vector<c10::Device> DevicesOf(const StrategyConfig& config);
 

@@ -54,7 +54,7 @@ Trainer::Trainer(const Job& job,
       evaluations_(run_),
       between_(run_, reports_, checkpoints_, watch_, recovery_, evaluations_),
       sampler_(TrainSamplerOptions(job, LogicalRankAt(run_.ranks, 0))),
-      schedule_(ScheduleOptionsOf(job.config.scheduler, plan)),
+      schedule_(ScheduleOptionsOf(job.config, plan)),
       mover_(mesh.device),
       window_(mesh.device),
       position_(sampler_.state(0)) {}

@@ -55,13 +55,18 @@ at::Tensor LossOfClasses(const at::Tensor& outputs, const Batch& batch, double s
   return losses.mul(batch.weights).sum() / batch.sum_of_weights;
 }
 
-at::Tensor MeanSquaredError(const at::Tensor& outputs, const at::Tensor& targets) {
+at::Tensor MeanSquaredError(const at::Tensor& outputs, const Batch& batch) {
+  const at::Tensor& targets = batch.targets;
   const bool column = outputs.dim() == targets.dim() + 1 && outputs.size(-1) == 1;
   const at::Tensor numbers = WidenToFloat(column ? outputs.squeeze(-1) : outputs);
   if (numbers.sizes() != targets.sizes()) {
     throw DoNotFit(outputs, targets, "the mean squared error needs equal shapes");
   }
-  return at::mse_loss(numbers, targets.to(numbers.scalar_type()));
+  const at::Tensor wanted = targets.to(numbers.scalar_type());
+  if (!batch.weights.defined()) return at::mse_loss(numbers, wanted);
+  const at::Tensor errors = at::mse_loss(numbers, wanted, at::Reduction::None);
+  const at::Tensor of_samples = errors.reshape({batch.samples, -1}).mean(1);
+  return of_samples.mul(batch.weights).sum() / batch.sum_of_weights;
 }
 
 }  // namespace
@@ -76,13 +81,12 @@ at::Tensor LossOf(const LossOptions& options,
     case Loss::kAuto:
       break;
     case Loss::kMse:
-      return MeanSquaredError(outputs, batch.targets);
+      return MeanSquaredError(outputs, batch);
     case Loss::kCrossEntropy:
     case Loss::kCausalLm:
       return LossOfClasses(outputs, batch, smoothing);
   }
-  return integers ? LossOfClasses(outputs, batch, smoothing)
-                  : MeanSquaredError(outputs, batch.targets);
+  return integers ? LossOfClasses(outputs, batch, smoothing) : MeanSquaredError(outputs, batch);
 }
 
 }  // namespace ddprun::trainer

@@ -20,7 +20,7 @@ struct LossOptions {
 // A target that losses and metrics do not count.
 constexpr int64_t kIgnoredTarget = -100;
 
-// Returns the mean over batch.predictions, with weights for classes the weighted mean: a scalar
+// Returns the mean over batch.predictions, with weights of samples the weighted mean: a scalar
 // with a graph, like torch.nn.functional's cross_entropy and mse_loss. Targets are smoothed only in
 // training. Throws Failure if outputs and targets do not fit each other.
 at::Tensor LossOf(const LossOptions& options,

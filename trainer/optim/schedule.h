@@ -23,7 +23,12 @@ struct ScheduleOptions {
   double step_size = 0;                       // step: in optimizer steps
   std::vector<double> milestones = {};        // multi_step: each as `warmup`
   double gamma = 0.1;                         // step, multi_step
-  int64_t total_steps = 0;                    // optimizer steps of the run, warmup included
+  double rising_share = 0.3;                  // one_cycle: of the run
+  double div_factor = 25;                     // one_cycle: peak / first learning rate
+  double final_div_factor = 1e4;              // one_cycle: first / last learning rate
+  // The first and the last factor of a search, which takes the place of the shape; empty: none.
+  std::vector<double> range = {};
+  int64_t total_steps = 0;  // optimizer steps of the run, warmup included
 };
 
 // Returns a number of steps, given as steps or as a share of the run, in whole optimizer steps.
@@ -64,6 +69,17 @@ inline double DecayFactor(DecayType type, double progress) {
   return 0;
 }
 
+// Returns the factor of PyTorch's OneCycleLR with cosines.
+inline double OneCycleFactor(const ScheduleOptions& options, int64_t step) {
+  const auto total = static_cast<double>(options.total_steps);
+  const double peak = options.rising_share * total - 1;
+  const double first = 1 / options.div_factor;
+  const double last = first / options.final_div_factor;
+  const auto at = static_cast<double>(step);
+  if (at <= peak) return 1 + (first - 1) * HalfCosine(at / peak);
+  return last + (1 - last) * HalfCosine(std::min(1.0, (at - peak) / (total - 1 - peak)));
+}
+
 // Returns the factor after the warmup, as if min_lr_ratio were 0.
 inline double ShapeFactor(const ScheduleOptions& options, int64_t step) {
   const int64_t warmup = WarmupSteps(options);
@@ -96,6 +112,8 @@ inline double ShapeFactor(const ScheduleOptions& options, int64_t step) {
                                          options.milestones, [&](double milestone) {
                                            return WholeSteps(milestone, total) <= step;
                                          })));
+    case LrSchedulerType::kOneCycle:
+      return OneCycleFactor(options, step);
     case LrSchedulerType::kReduceLrOnPlateau:
       return 1.0;  // Plateau has the factor
   }
@@ -105,8 +123,11 @@ inline double ShapeFactor(const ScheduleOptions& options, int64_t step) {
 // Returns learning rate / peak learning rate for optimizer step `step`, counted from 0. Warmup
 // rises to 1 at step WarmupSteps(); at step 0 it is 0, or else 1 / (WarmupSteps() + 1). Then the
 // shape falls to min_lr_ratio at total_steps and stays there; inverse_sqrt, step and multi_step
-// have no minimum.
+// have no minimum. In a search it rises from the first step to the last, each time by one factor.
 inline double LearningRateFactor(const ScheduleOptions& options, int64_t step) {
+  if (const std::vector<double>& range = options.range; !range.empty()) {
+    return range[0] * std::pow(range[1] / range[0], ProgressOf(step, 0, options.total_steps - 1));
+  }
   const int64_t warmup = WarmupSteps(options);
   if (step < warmup) {
     const int64_t earlier = options.warmup_from_zero ? 0 : 1;

@@ -192,6 +192,18 @@ std::unique_ptr<Dataset> Plugin::OpenDataset(const PluginDataOptions& options) c
   return dataset;
 }
 
+void Plugin::RequireObserver() const {
+  if (entries_->observer == nullptr) throw HasNone(path_, "observer", "report.plugin");
+}
+
+std::unique_ptr<RunObserver> Plugin::MakeObserver(const PluginObserverOptions& options) const {
+  RequireObserver();
+  auto observer = CallPlugin(
+      path_, [] { return "making the observer"; }, [&] { return entries_->observer(options); });
+  if (observer == nullptr) throw PluginError(path_, "The plugin made no observer: nullptr.");
+  return observer;
+}
+
 Failure PluginError(const std::string& path, const std::string& what) {
   return Failure(Error{.title = "ERROR IN THE PLUGIN",
                        .where = path,

@@ -18,8 +18,10 @@ class Plugin {
   // Each method throws Failure if the plugin has no such entry, if its code threw, or if it
   // returned nullptr.
   void RequireModel() const;
+  void RequireObserver() const;
   std::shared_ptr<PluginModel> MakeModel(const PluginModelOptions& options) const;
   std::unique_ptr<Dataset> OpenDataset(const PluginDataOptions& options) const;
+  std::unique_ptr<RunObserver> MakeObserver(const PluginObserverOptions& options) const;
 
  private:
   friend Plugin LoadPlugin(const std::string& path);

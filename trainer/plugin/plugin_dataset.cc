@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "trainer/data/dataset.h"
 #include "trainer/plugin/load_plugin.h"
 
 namespace ddprun::trainer {
@@ -89,6 +91,26 @@ std::vector<int64_t> PluginDataset::Lengths() const {
                                         " lengths for " + std::to_string(size_) + " samples.");
 }
 
+std::vector<int64_t> PluginDataset::Classes() const {
+  const int64_t classes = shape().classes;
+  auto of_samples = CallPlugin(
+      plugin_.path(), [] { return "asking for the samples' classes"; },
+      [&] { return dataset_->Classes(); });
+  if (of_samples.empty()) return of_samples;
+  if (std::ssize(of_samples) != size_) {
+    throw PluginError(plugin_.path(), "The plugin gives " + std::to_string(of_samples.size()) +
+                                          " classes for " + std::to_string(size_) + " samples.");
+  }
+  for (size_t i = 0; i < of_samples.size(); ++i) {
+    if (of_samples[i] >= 0 && of_samples[i] < classes) continue;
+    throw PluginError(plugin_.path(), "The plugin gives sample " + std::to_string(i) +
+                                          " the class " + std::to_string(of_samples[i]) +
+                                          "; its shape() has " + std::to_string(classes) +
+                                          " classes, the first of which is 0.");
+  }
+  return of_samples;
+}
+
 std::vector<std::string> PluginDataset::Notes() const {
   auto notes = CallPlugin(
       plugin_.path(), [] { return "asking for notes"; }, [&] { return dataset_->Notes(); });
@@ -118,7 +140,8 @@ Batch PluginDataset::CheckBatch(Batch batch, std::span<const int64_t> indices) c
       {"inputs", &batch.inputs},
       {"targets", &batch.targets},
       {"attention_mask", &batch.attention_mask},
-      {"token_type_ids", &batch.token_type_ids}};
+      {"token_type_ids", &batch.token_type_ids},
+      {"weights", &batch.weights}};
   for (const auto& [name, tensor] : tensors) {
     const bool optional = tensor != &batch.inputs && tensor != &batch.targets;
     if (optional && !tensor->defined()) continue;
@@ -131,6 +154,7 @@ Batch PluginDataset::CheckBatch(Batch batch, std::span<const int64_t> indices) c
                                           " samples along dimension 0 were expected.");
   }
   if (equal_predictions_) CheckPredictions(batch);
+  if (batch.weights.defined()) CheckWeights(batch);
   return batch;
 }
 
@@ -144,6 +168,27 @@ void PluginDataset::CheckPredictions(const Batch& batch) const {
                     "A batch has " + std::to_string(own) + " predictions per sample, another " +
                         std::to_string(first) +
                         ": such a data set must override equal_predictions() to return false.");
+}
+
+// Sums the weights if the plugin did not. Ranks weigh their losses by these sums only if
+// equal_predictions() is false.
+void PluginDataset::CheckWeights(Batch& batch) const {
+  std::string wrong;
+  if (equal_predictions_) {
+    wrong = ": such a data set must override equal_predictions() to return false.";
+  } else if (batch.weights.dim() != 1 || batch.weights.scalar_type() != at::kFloat) {
+    wrong = "; float32 numbers were expected, one for each sample.";
+  } else {
+    const double sum = SumOfWeights(batch);
+    if (batch.sum_of_weights == 0) batch.sum_of_weights = sum;
+    if (!(sum > 0) || !std::isfinite(sum)) {
+      wrong = " with the sum " + std::to_string(sum) + "; a sum above 0 was expected.";
+    } else if (std::abs(batch.sum_of_weights - sum) > 1e-4 * sum) {
+      wrong = " with the sum " + std::to_string(sum) + ", but `sum_of_weights` is " +
+              std::to_string(batch.sum_of_weights) + ".";
+    }
+  }
+  if (!wrong.empty()) throw PluginError(plugin_.path(), "A batch has `weights`" + wrong);
 }
 
 }  // namespace ddprun::trainer

@@ -21,6 +21,7 @@ class PluginDataset final : public Dataset {
   int64_t tokens_per_sample() const override { return dataset_->tokens_per_sample(); }
   bool equal_predictions() const override { return equal_predictions_; }
   std::vector<int64_t> Lengths() const override;
+  std::vector<int64_t> Classes() const override;
   std::vector<std::string> Files() const override { return files_; }
   std::vector<std::string> Notes() const override;
   bool in_memory() const override { return dataset_->in_memory(); }
@@ -29,6 +30,7 @@ class PluginDataset final : public Dataset {
   std::unique_ptr<Dataset> Open(const PluginDataOptions& options);
   Batch CheckBatch(Batch batch, std::span<const int64_t> indices) const;
   void CheckPredictions(const Batch& batch) const;
+  void CheckWeights(Batch& batch) const;
 
   const Plugin plugin_;
   const std::vector<std::string> files_;

@@ -13,6 +13,8 @@
 #include "base/read_file.h"
 #include "base/text.h"
 #include "trainer/report/format.h"
+#include "trainer/report/rate_chart.h"
+#include "trainer/report/timeline_picture.h"
 
 namespace ddprun::trainer {
 
@@ -67,7 +69,7 @@ class Page {
 
   std::string Body() const {
     return "<h1>" + EscapeHtml(Title()) + "</h1>\n" + Overview() + Notes() + Charts() +
-           Confusions() + Differences() + Times() + Memory() + Events() + Configs();
+           Timelines() + Confusions() + Differences() + Times() + Memory() + Events() + Configs();
   }
 
  private:
@@ -149,6 +151,7 @@ class Page {
     std::stable_partition(titles.begin(), titles.end(),
                           [](const RunHistory::Curve& curve) { return curve.title == "loss"; });
     std::string html;
+    for (const RunHistory& run : runs_) html += RateChart(run);
     for (const RunHistory::Curve& titled : titles) html += Chart(titled.title);
     return html.empty() ? "" : "<h2>Curves</h2>\n<div class=\"charts\">\n" + html + "</div>\n";
   }
@@ -180,9 +183,17 @@ class Page {
           Mark(line.color) + EscapeHtml(line.label) + (line.dashed ? " (dashed)" : "") + " \u00a0 ";
     }
     if (broken > 0) legend += CountText(broken, "value") + " not finite";
-    const std::string chart = LineChart(title, "optimizer steps", lines);
+    const std::string chart = LineChart(title, {.title = "optimizer steps"}, lines);
     return "<figure><h3>" + EscapeHtml(title) + "</h3>" + chart + "<figcaption>" + legend +
            "</figcaption></figure>\n";
+  }
+
+  std::string Timelines() const {
+    std::string html;
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      if (runs_[i].timeline) html += HeadOf(i) + TimelinePicture(*runs_[i].timeline);
+    }
+    return html.empty() ? "" : "<h2>One step</h2>\n" + html;
   }
 
   std::string Confusions() const {

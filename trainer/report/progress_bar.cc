@@ -19,13 +19,13 @@ constexpr size_t kWidestBar = 40;
 // Goes to the first column and clears to the end of the line (ECMA-48 EL).
 constexpr std::string_view kClearLine = "\r\x1b[K";
 
+}  // namespace
+
 size_t TerminalColumns(int fd) {
   winsize size = {};
   if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kDefaultColumns;
   return size.ws_col;
 }
-
-}  // namespace
 
 std::string RenderProgress(const ProgressState& state, size_t columns) {
   const int64_t total = std::max<int64_t>(state.max_steps, 1);

@@ -22,6 +22,9 @@ struct ProgressState {
 // `columns` wide. If there is too little room, leaves out the bar first, then parts from the right.
 std::string RenderProgress(const ProgressState& state, size_t columns);
 
+// Returns the width of the terminal `fd`, or 80 if it does not say.
+size_t TerminalColumns(int fd);
+
 class ProgressBar {
  public:
   // Writes to `fd`, which must stay open.

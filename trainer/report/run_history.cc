@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <string_view>
 
@@ -274,6 +275,18 @@ void ReadConfigKeys(std::string_view text, RunHistory& run) {
   }
 }
 
+void ReadTrace(const std::string& path, RunHistory& run) {
+  constexpr int kMostRanks = 16;
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return;
+  const std::optional<std::string> trace = ReadUntrustedFile(path);
+  if (trace) run.timeline = ReadTimeline(*trace, kMostRanks);
+  if (run.timeline) return;
+  run.notes.emplace_back(trace ? "trace.json has no whole step to show here."
+                               : "trace.json is too large to show here: trace fewer steps, or use "
+                                 "ui.perfetto.dev.");
+}
+
 }  // namespace
 
 std::vector<ChartPoint>& PointsOf(std::vector<RunHistory::Curve>& curves,
@@ -308,6 +321,7 @@ Result<RunHistory> ReadRunHistory(const std::string& folder) {
     run.notes.emplace_back("There is no metrics.jsonl: the run has not started.");
   }
   if (run.name.empty()) run.name = folder;
+  ReadTrace(folder + "/trace.json", run);
   return run;
 }
 

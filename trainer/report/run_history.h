@@ -11,6 +11,7 @@
 #include "base/line_chart.h"
 #include "base/result.h"
 #include "trainer/report/eval_report.h"
+#include "trainer/report/step_timeline.h"
 
 namespace ddprun::trainer {
 
@@ -47,6 +48,7 @@ struct RunHistory {
   std::vector<Event> events;
   std::vector<std::pair<std::string, double>> seconds;  // of the last ledger, by use
   double goodput = 0;
+  std::optional<StepTimeline> timeline;  // of a traced step
   std::vector<Memory> memory;
   std::vector<std::string> notes;             // about gaps in the files
   std::map<std::string, std::string> config;  // key, value as JSON

@@ -6,6 +6,9 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <limits>
+#include <utility>
+#include <vector>
 
 #include "base/atomic_file.h"
 #include "base/text.h"
@@ -28,29 +31,52 @@ std::string StepText(int64_t step, int64_t max_steps) {
   return "step " + PadLeft(std::to_string(step), last.size()) + "/" + last;
 }
 
+// A part of a line. Those with the highest `rank` are left out first, those with 0 never.
+struct LinePart {
+  std::string text;
+  int rank = 0;
+};
+
+std::string JoinWithin(size_t width, std::vector<LinePart> parts) {
+  while (true) {
+    std::string line;
+    for (const LinePart& part : parts) line += part.text;
+    const auto least = std::ranges::max_element(parts, {}, &LinePart::rank);
+    if (line.size() <= width || least->rank == 0) return line;
+    parts.erase(least);
+  }
+}
+
+// Returns the room of a line on a terminal; files have room for all.
+size_t LineWidth(int fd) {
+  return ::isatty(fd) == 1 ? TerminalColumns(fd) : std::numeric_limits<size_t>::max();
+}
+
 }  // namespace
 
-std::string FormatLogLine(const StepReport& step, const ProgressState& state) {
-  std::string text = StepText(step.step, step.max_steps);
-  text += "  loss " + PadLeft(LossText(step.mean_loss), 7);
-  text += "  lr " + Exponent(step.learning_rate);
-  text += "  grad norm " + PadLeft(ShortNumber(step.grad_norm), 5);
-  if (step.loss_scale > 0) text += "  scale " + PadLeft(ShortNumber(step.loss_scale), 5);
-  text += "  " + PadLeft(ShortNumber(state.per_second), 5);
-  text += state.rate_is_tokens ? " tokens/s" : " samples/s";
+std::string FormatLogLine(const StepReport& step, const ProgressState& state, size_t width) {
+  const auto percent = [](double share) {
+    return PadLeft(std::to_string(std::lround(100 * std::min(share, 1.0))), 2) + "%";
+  };
+  std::vector<LinePart> parts = {{StepText(step.step, step.max_steps), 0},
+                                 {"  loss " + PadLeft(LossText(step.mean_loss), 7), 0},
+                                 {"  lr " + Exponent(step.learning_rate), 3},
+                                 {"  grad norm " + PadLeft(ShortNumber(step.grad_norm), 5), 4}};
+  if (step.loss_scale > 0)
+    parts.push_back({"  scale " + PadLeft(ShortNumber(step.loss_scale), 5), 5});
+  parts.push_back({"  " + PadLeft(ShortNumber(state.per_second), 5) +
+                       (state.rate_is_tokens ? " tokens/s" : " samples/s"),
+                   1});
   if (step.step_seconds > 0 && step.exposed_comm_seconds >= 0) {
-    const double share = std::min(step.exposed_comm_seconds / step.step_seconds, 1.0);
-    text += "  exposed comm " + PadLeft(std::to_string(std::lround(100 * share)), 2) + "%";
+    const double share = step.exposed_comm_seconds / step.step_seconds;
+    parts.push_back({"  exposed comm " + percent(share), 6});
   }
-  if (step.pipeline_bubble >= 0) {
-    const auto percent = std::to_string(std::lround(100 * std::min(step.pipeline_bubble, 1.0)));
-    text += "  bubble " + PadLeft(percent, 2) + "%";
-  }
+  if (step.pipeline_bubble >= 0) parts.push_back({"  bubble " + percent(step.pipeline_bubble), 6});
   if (step.max_memory_allocated >= 0) {
-    text += "  memory " + ByteText(static_cast<double>(step.max_memory_allocated));
+    parts.push_back({"  memory " + ByteText(static_cast<double>(step.max_memory_allocated)), 5});
   }
-  if (state.seconds_left >= 0) text += "  left " + Duration(state.seconds_left);
-  return text;
+  if (state.seconds_left >= 0) parts.push_back({"  left " + Duration(state.seconds_left), 2});
+  return JoinWithin(width, std::move(parts));
 }
 
 std::string FormatEvalLine(const EvalReport& report, int64_t max_steps, const char* split) {
@@ -107,7 +133,7 @@ void Terminal::OnStep(const StepReport& report, ReportTime now) {
   rate_.Add(static_cast<double>(amount), report.step_seconds);
   const ProgressState state = State();
   if (bar_) bar_->Update(state, now.steady_seconds);
-  if (report.reported) OnNote(FormatLogLine(report, state));
+  if (report.reported) OnNote(FormatLogLine(report, state, LineWidth(options_.line_fd)));
 }
 
 void Terminal::OnEval(const EvalReport& report, ReportTime /*now*/) {

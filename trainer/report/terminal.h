@@ -1,6 +1,8 @@
 // Prints rank 0's lines on a terminal or into a log file, and the progress bar below them.
 #pragma once
 
+#include <cstddef>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -13,7 +15,10 @@ namespace ddprun::trainer {
 
 // Columns keep their places from line to line, without newline:
 // step   40/500  loss 2.4513  lr 3.00e-04  grad norm 0.81  12.3k tokens/s  left 0:42
-std::string FormatLogLine(const StepReport& step, const ProgressState& state);
+// If `width` is less than the line needs, parts are left out, those that matter least first.
+std::string FormatLogLine(const StepReport& step,
+                          const ProgressState& state,
+                          size_t width = std::numeric_limits<size_t>::max());
 
 // step  100/500  validation loss 2.3120  accuracy 0.8125  (512 samples in 0:03)
 std::string FormatEvalLine(const EvalReport& report, int64_t max_steps, const char* split);

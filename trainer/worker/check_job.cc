@@ -137,6 +137,7 @@ void JobChecker::Open(const Config& config) {
   opened_ = CheckedJob();
   job_.config_path = path_;
   job_.config = config;
+  Collect(opened_, [&config] { RequireObserver(config); });
   OpenParts(job_, [this](const auto& part) { return Collect(opened_, part); });
   if (job_.shape != nullptr) {
     opened_.facts.push_back("model: " + std::string(Word(job_.config.model.type)) + ", " +

@@ -22,6 +22,7 @@
 #include "trainer/report/event_command.h"
 #include "trainer/report/format.h"
 #include "trainer/report/metrics_file.h"
+#include "trainer/report/rate_search.h"
 #include "trainer/report/resume_note.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/report/run_requests.h"
@@ -35,6 +36,7 @@
 #include "trainer/worker/elastic_warning.h"
 #include "trainer/worker/job_watch.h"
 #include "trainer/worker/live_notes.h"
+#include "trainer/worker/plugin_observer.h"
 #include "trainer/worker/requeued_run.h"
 #include "trainer/worker/sample_text.h"
 #include "trainer/worker/save_weights.h"
@@ -183,12 +185,14 @@ Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Obser
       .bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = MetricsPath(folder.path)}));
 }
 
-// Adds the observers that write the run's files. `continues_file` is the argument of MetricsFile.
-void AddFiles(const ReportConfig& config,
+// Adds the observers that write the run's files, and those of the user. `continues_file` is the
+// argument of MetricsFile.
+void AddFiles(const Config& all,
               const RunStart& start,
               Observer& terminal,
               Observers& observers,
               bool continues_file = false) {
+  const ReportConfig& config = all.report;
   const RunFolder& folder = start.folder;
   const std::string metrics = MetricsPath(folder.path);
   observers.Add(
@@ -200,9 +204,13 @@ void AddFiles(const ReportConfig& config,
   if (!config.on_event.empty()) {
     observers.Add(std::make_unique<EventCommand>(config.on_event, folder.path, terminal));
   }
+  if (!config.plugin.empty()) {
+    observers.Add(std::make_unique<PluginObserver>(config, folder.path, terminal));
+  }
   if (!config.trace_steps.empty()) {
     observers.Add(std::make_unique<TraceFile>(folder.path + "/trace.json", terminal));
   }
+  if (!all.scheduler.range_test.empty()) observers.Add(std::make_unique<RateSearch>(terminal));
   if (config.state_hashes) {
     const std::string path = folder.path + "/" + kStateHashesName;
     observers.Add(std::make_unique<StateHashFile>(path, terminal));
@@ -265,7 +273,7 @@ void ReplaceRankZero(const Job& job,
   const WrittenSteps written = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
   Observers observers;
   Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
-  AddFiles(job.config.report, start, terminal, observers, /*continues_file=*/true);
+  AddFiles(job.config, start, terminal, observers, /*continues_file=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
   const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
   const std::string resume_command = ResumeCommand(job, environment, header, start.folder);
@@ -307,7 +315,7 @@ void TrainAsRankZero(const Job& job,
     if (start.begun) return;
     BeginRun(start, job.config, environment);
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
-    AddFiles(job.config.report, start, terminal, observers);
+    AddFiles(job.config, start, terminal, observers);
     AddFlightNotes(start, environment, rank.local_rank, resume_command, observers);
     AddJob(stop, environment, terminal, observers);
     observers.Notify(&Observer::OnBegin, header);

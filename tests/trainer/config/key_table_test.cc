@@ -93,6 +93,7 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "training.class_weights",
                                      "training.balance_classes",
                                      "optimizer.learning_rate_factors",
+                                     "scheduler.range_test",
                                      "optimizer.weight_decay_factors",
                                      "strategy.devices",
                                      "strategy.output_device",
@@ -107,6 +108,10 @@ constexpr const char* kChat = R"({"model": {"type": "gpt"},
 
 constexpr const char* kStable = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
     "scheduler": {"lr_scheduler_type": "warmup_stable_decay"}})";
+constexpr const char* kRestarts = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+    "scheduler": {"lr_scheduler_type": "cosine_with_restarts"}})";
+constexpr const char* kOneCycle = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
+    "scheduler": {"lr_scheduler_type": "one_cycle"}})";
 constexpr const char* kSteps = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
     "scheduler": {"lr_scheduler_type": "step"}})";
 constexpr const char* kMultiStep = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
@@ -143,8 +148,6 @@ const std::map<std::string_view, const char*>& Configs() {
       "training": {"precision": "fp16"}})";
   const char* const kLocalSgd = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "strategy": {"comm_hook": "post_local_sgd"}})";
-  const char* const kRestarts = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
-      "scheduler": {"lr_scheduler_type": "cosine_with_restarts"}})";
   const char* const kPolynomial = R"({"model": {"type": "gpt"}, "data": {"train_files": "a"},
       "scheduler": {"lr_scheduler_type": "polynomial"}})";
   const char* const kLlama = R"({"model": {"type": "llama"}, "data": {"train_files": "a"}})";
@@ -172,6 +175,7 @@ const std::map<std::string_view, const char*>& Configs() {
       {"warmup_stable_decay", kStable},
       {"step", kSteps},
       {"multi_step", kMultiStep},
+      {"one_cycle", kOneCycle},
       {"reduce_lr_on_plateau", kPlateau},
       {"power_sgd", kPowerSgd},
       {"post_local_sgd", kLocalSgd},

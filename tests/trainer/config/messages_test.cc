@@ -46,9 +46,10 @@ TEST(ConfigMessages, AKeyThatResemblesNothingGetsTheListOfKeys) {
 The section "scheduler" has no key "zzzzzzzzzzzzzzzzzzzz":
 1| {"scheduler": {"zzzzzzzzzzzzzzzzzzzz": 1}}
                   ^^^^^^^^^^^^^^^^^^^^^^
-Its keys are lr_scheduler_type, warmup_steps, warmup_from_zero, min_lr_ratio, num_cycles,
-power, decay_steps, decay_type, step_size, milestones, gamma, plateau_factor,
-plateau_patience, plateau_threshold, plateau_cooldown.
+Its keys are lr_scheduler_type, warmup_steps, warmup_from_zero, min_lr_ratio, range_test,
+num_cycles, power, decay_steps, decay_type, step_size, milestones, gamma, pct_start,
+div_factor, final_div_factor, plateau_factor, plateau_patience, plateau_threshold,
+plateau_cooldown.
 )");
 }
 

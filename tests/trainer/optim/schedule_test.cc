@@ -70,6 +70,32 @@ TEST(LearningRateFactor, EqualsTorchsMultiStepLr) {
   }
 }
 
+TEST(LearningRateFactor, EqualsTorchsOneCycleLr) {
+  for (const nlohmann::json& one : golden::Read("lr_schedulers.json").at("one_cycle")) {
+    const ScheduleOptions options{.shape = Shape::kOneCycle,
+                                  .rising_share = one.at("pct_start"),
+                                  .div_factor = one.at("div_factor"),
+                                  .final_div_factor = one.at("final_div_factor"),
+                                  .total_steps = one.at("total_steps")};
+    ExpectRates(options, one.at("rates"));
+  }
+}
+
+TEST(LearningRateFactor, OfOneCycleIsANumberInTheShortestRuns) {
+  for (int64_t steps = 1; steps < 5; ++steps) {
+    const ScheduleOptions options{.shape = Shape::kOneCycle, .total_steps = steps};
+    for (int64_t step = 0; step < steps; ++step) {
+      const double factor = LearningRateFactor(options, step);
+      EXPECT_TRUE(factor > 0 && factor <= 1) << factor << " in step " << step << " of " << steps;
+    }
+  }
+}
+
+TEST(LearningRateFactor, OfASearchGrowsByOneFactorFromEndToEnd) {
+  const ScheduleOptions options{.warmup = 2, .range = {1e-3, 10}, .total_steps = 5};
+  ExpectRates(options, {1e-3, 1e-2, 1e-1, 1, 10});
+}
+
 TEST(LearningRateFactor, TakesMilestonesAsSharesOfTheRun) {
   const ScheduleOptions options{
       .shape = Shape::kMultiStep, .milestones = {0.5, 0.75}, .gamma = 0.1, .total_steps = 40};

@@ -102,7 +102,15 @@ class Numbers final : public ddprun::Dataset {
   }
 
   int64_t size() const override { return fault_ == "empty" ? 0 : size_; }
-  bool equal_predictions() const override { return fault_ != "varying predictions"; }
+  bool equal_predictions() const override {
+    return fault_ != "varying predictions" && !fault_.starts_with("weights");
+  }
+  ddprun::DataShape shape() const override { return {.classes = HasClasses() ? 3 : 0}; }
+  std::vector<int64_t> Classes() const override {
+    if (!HasClasses()) return {};
+    if (fault_ == "few classes") return {0, 1, 2};
+    return std::vector<int64_t>(size_, fault_ == "class 3" ? 3 : 2);
+  }
 
   Batch Get(std::span<const int64_t> indices) const override {
     auto count = static_cast<int64_t>(indices.size());
@@ -111,6 +119,11 @@ class Numbers final : public ddprun::Dataset {
     Batch batch{.inputs = at::ones({count, 2}), .targets = at::ones({count, 1})};
     if (fault_ == "scalar targets") batch.targets = at::ones({});
     if (fault_ == "samples") batch.samples = count + 5;
+    if (fault_.find("weights") != fault_.npos) {
+      batch.weights = at::full({count}, fault_ == "weights of 0" ? 0.0F : 0.5F);
+      if (fault_ == "weights of another type") batch.weights = batch.weights.to(at::kDouble);
+      if (fault_ == "weights with a wrong sum") batch.sum_of_weights = 5;
+    }
     if (fault_.ends_with("predictions")) {
       batch.samples = count;
       batch.predictions = count * (indices.front() + 1);
@@ -131,6 +144,8 @@ class Numbers final : public ddprun::Dataset {
   }
 
  private:
+  bool HasClasses() const { return fault_.find("class") != fault_.npos; }
+
   const std::string fault_;
   const int64_t size_;
 };

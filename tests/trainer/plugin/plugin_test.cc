@@ -125,6 +125,15 @@ TEST(Plugin, WithoutAModelSaysSo) {
   plugin.RequireModel();
   EXPECT_EQ(ErrorOf([&] { MakePluginModel(plugin, {.json = Fault("null")}); }).what,
             "The plugin made no model: nullptr.");
+  const std::string observer = OBSERVER_PLUGIN;
+  EXPECT_EQ(ErrorOf([&] { LoadPlugin(observer).RequireModel(); }).what,
+            "\"" + observer + "\" has no model, and model.type \"plugin\" asks for one.");
+}
+
+TEST(Plugin, WithoutAnObserverSaysSo) {
+  const std::string path = FAULTY_PLUGIN;
+  EXPECT_EQ(ErrorOf([&] { LoadPlugin(path).RequireObserver(); }).what,
+            "\"" + path + "\" has no observer, and report.plugin asks for one.");
 }
 
 std::shared_ptr<Model> MakeLine(const std::string& fault) {
@@ -251,6 +260,28 @@ TEST(PluginDataset, MustSayWhenPredictionsVary) {
   const auto right = OpenNumbers("varying predictions");
   right->Get(std::vector<int64_t>{0, 1});
   EXPECT_EQ(right->Get(std::vector<int64_t>{4, 5}).predictions, 10);
+}
+
+TEST(PluginDataset, ChecksAndSumsWeights) {
+  EXPECT_EQ(OpenNumbers("weights")->Get(std::vector<int64_t>{0, 1, 2}).sum_of_weights, 1.5);
+  EXPECT_THAT(DataError("unannounced weights"),
+              HasSubstr("A batch has `weights`: such a data set must override"));
+  EXPECT_THAT(DataError("weights of another type"), HasSubstr("float32 numbers were expected"));
+  EXPECT_THAT(DataError("weights of 0"), HasSubstr("a sum above 0 was expected"));
+  EXPECT_THAT(DataError("weights with a wrong sum"),
+              HasSubstr("with the sum 1.000000, but `sum_of_weights` is 5.000000."));
+}
+
+TEST(PluginDataset, ChecksClasses) {
+  const auto classes_error = [](const std::string& fault) {
+    return ErrorOf([&] { OpenNumbers(fault)->Classes(); }).what;
+  };
+  EXPECT_TRUE(OpenNumbers("")->Classes().empty());
+  EXPECT_EQ(OpenNumbers("classes")->Classes(), std::vector<int64_t>(100, 2));
+  EXPECT_EQ(classes_error("few classes"), "The plugin gives 3 classes for 100 samples.");
+  EXPECT_EQ(classes_error("class 3"),
+            "The plugin gives sample 0 the class 3; its shape() has 3 classes, the first of which "
+            "is 0.");
 }
 
 class PluginResume : public ResumeCheck {};

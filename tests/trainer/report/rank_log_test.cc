@@ -46,6 +46,16 @@ TEST(RankLog, ColumnsStayInPlace) {
   }
 }
 
+TEST(RankLog, FitsIntoANarrowTerminal) {
+  const StepReport report = Report(40, 2.45131);
+  EXPECT_EQ(FormatLogLine(report, kState, 84),
+            "step  40/500  loss  2.4513  lr 3.00e-04  grad norm  0.81  10.2k tokens/s  left 1:32");
+  EXPECT_EQ(FormatLogLine(report, kState, 80),
+            "step  40/500  loss  2.4513  lr 3.00e-04  10.2k tokens/s  left 1:32");
+  EXPECT_EQ(FormatLogLine(report, kState, 50), "step  40/500  loss  2.4513  10.2k tokens/s");
+  EXPECT_EQ(FormatLogLine(report, kState, 10), "step  40/500  loss  2.4513");
+}
+
 TEST(RankLog, ADivergedLossIsShown) {
   EXPECT_NE(FormatLogLine(Report(2, std::nan("")), kState).find("loss     nan"), std::string::npos);
 }

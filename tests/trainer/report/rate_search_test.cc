@@ -1,0 +1,102 @@
+// loop.rate_search compares whole runs with pandas and numpy.
+#include "trainer/report/rate_search.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "trainer/report/rate_chart.h"
+
+namespace ddprun::trainer {
+namespace {
+
+using testing::HasSubstr;
+
+// The loss stays at 2, falls around `middle`, and grows with high rates.
+std::vector<TriedRate> Search(double middle, double last, size_t steps = 200) {
+  std::vector<TriedRate> tried;
+  for (size_t i = 0; i < steps; ++i) {
+    const double share = static_cast<double>(i) / static_cast<double>(steps - 1);
+    const double rate = 1e-6 * std::pow(last / 1e-6, share);
+    const double fall = 1 / (1 + std::exp(-3 * std::log(rate / middle)));
+    tried.push_back({rate, 2 - fall + std::pow(rate, 4)});
+  }
+  return tried;
+}
+
+class Lines final : public Observer {
+ public:
+  void OnNote(std::string_view line) override { lines.emplace_back(line); }
+  std::vector<std::string> lines;
+};
+
+std::string TextOf(const std::vector<TriedRate>& tried) {
+  Lines lines;
+  RateSearch search(lines);
+  for (const TriedRate& one : tried) {
+    search.OnStep({.loss = one.loss, .learning_rate = one.learning_rate}, {});
+  }
+  search.OnEnd({}, {});
+  EXPECT_EQ(lines.lines.size(), 1U);
+  return lines.lines.empty() ? "" : lines.lines[0];
+}
+
+TEST(FindRate, FindsWhereTheLossFalls) {
+  const std::vector<TriedRate> tried = Search(1e-3, 1);
+  const std::optional<FoundRate> found = FindRate(tried);
+  ASSERT_TRUE(found);
+  // The average lags behind.
+  EXPECT_GT(tried[found->fastest].learning_rate, 5e-4);
+  EXPECT_LT(tried[found->fastest].learning_rate, 5e-3);
+  EXPECT_GT(found->least, found->fastest);
+  EXPECT_EQ(found->last_good, tried.size() - 1);
+}
+
+TEST(FindRate, LooksAtNothingAfterADivergence) {
+  std::vector<TriedRate> tried = Search(1e-3, 100);
+  const std::optional<FoundRate> found = FindRate(tried);
+  ASSERT_TRUE(found);
+  EXPECT_LT(found->last_good, tried.size() - 1);
+  // A fall after it, and numbers that are none, change nothing.
+  for (size_t i = found->last_good + 1; i < tried.size(); ++i) tried[i].loss = NAN;
+  const std::optional<FoundRate> again = FindRate(tried);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->fastest, found->fastest);
+  EXPECT_EQ(again->least, found->least);
+}
+
+TEST(FindRate, FindsNothingInFewStepsOrALossThatOnlyGrows) {
+  EXPECT_FALSE(FindRate({}));
+  EXPECT_FALSE(FindRate(Search(1e-3, 1, 12)));
+  std::vector<TriedRate> grows;
+  for (int i = 1; i < 100; ++i) grows.push_back({1e-3 * i, 1.0 + i});
+  EXPECT_FALSE(FindRate(grows));
+  EXPECT_FALSE(FindRate(std::vector<TriedRate>(50, {1e-3, NAN})));
+}
+
+TEST(RateSearch, SaysWhichRateToTake) {
+  EXPECT_THAT(TextOf(Search(1e-3, 1)), HasSubstr("and never diverges; to train: --set optim"));
+  EXPECT_THAT(TextOf(Search(1e-3, 100)), HasSubstr(", and diverges above "));
+  EXPECT_EQ(TextOf({{1, 2}}),
+            "learning rate: none found. The loss of 1 step never falls while the learning rate "
+            "rises; try more steps (run.max_steps) or other ends (scheduler.range_test).");
+}
+
+TEST(RateChart, IsOfASearchAlone) {
+  RunHistory run;
+  for (const TriedRate& one : Search(1e-3, 100)) {
+    const auto step = static_cast<double>(PointsOf(run.training, "loss").size() + 1);
+    PointsOf(run.training, "loss").push_back({step, one.loss});
+    PointsOf(run.training, "learning rate").push_back({step, one.learning_rate});
+  }
+  EXPECT_EQ(RateChart(run), "");
+  run.config["scheduler.range_test"] = "[]";
+  EXPECT_EQ(RateChart(run), "");
+  run.config["scheduler.range_test"] = "[1e-06,100.0]";
+  EXPECT_THAT(RateChart(run), HasSubstr("falls fastest at "));
+  run.training.clear();
+  EXPECT_EQ(RateChart(run), "");
+}
+
+}  // namespace
+}  // namespace ddprun::trainer

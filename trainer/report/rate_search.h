@@ -1,0 +1,47 @@
+// What a run with scheduler.range_test found: at which learning rate the loss falls fastest.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trainer/report/observer.h"
+
+namespace ddprun::trainer {
+
+// A step of the search.
+struct TriedRate {
+  double learning_rate = 0;
+  double loss = 0;
+};
+
+struct FoundRate {
+  size_t fastest = 0;    // the place of the step at which the smoothed loss falls fastest
+  size_t least = 0;      // the place of the least smoothed loss
+  size_t last_good = 0;  // the last place before the loss diverged
+};
+
+// Returns the losses as Lightning's lr_find smooths them: an average that forgets 2 % a step.
+std::vector<double> SmoothLosses(std::span<const TriedRate> tried);
+
+// Returns nullopt if there are too few steps, or if the loss never falls. As in Lightning, the loss
+// diverges where its average is four times the least one so far, and the first ten steps, of which
+// the average is not steady yet, are not looked at. "Fastest" is by the logarithm of the rate.
+std::optional<FoundRate> FindRate(std::span<const TriedRate> tried);
+
+// Tells at the end of the run which learning rate to take.
+class RateSearch final : public Observer {
+ public:
+  explicit RateSearch(Observer& told) : told_(told) {}
+
+  void OnStep(const StepReport& report, ReportTime now) override;
+  void OnEnd(const RunEnd& end, ReportTime now) override;
+
+ private:
+  Observer& told_;
+  std::vector<TriedRate> tried_;
+};
+
+}  // namespace ddprun::trainer
