@@ -66,19 +66,6 @@ std::string Text(double x, double y, std::string_view anchor, const std::string&
          std::string(anchor) + "\">" + text + "</text>\n";
 }
 
-// Returns about four numbers in [least, most]: multiples of 1, 2 or 5 times a power of ten.
-std::vector<double> Ticks(double least, double most) {
-  const double rough = (most - least) / 4;
-  if (!(rough > 0) || !std::isfinite(rough)) return {least};
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  const double digit = rough / power;
-  const double step = power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
-  std::vector<double> ticks;
-  const double first = std::ceil(least / step);
-  for (int i = 0; i < 10 && (first + i) * step <= most; ++i) ticks.push_back((first + i) * step);
-  return ticks;
-}
-
 std::string Line(double x1, double y1, double x2, double y2) {
   return "<line x1=\"" + FiveDigits(x1) + "\" y1=\"" + FiveDigits(y1) + "\" x2=\"" +
          FiveDigits(x2) + "\" y2=\"" + FiveDigits(y2) + "\"/>\n";
@@ -94,7 +81,7 @@ std::string TickText(double value) {
 std::vector<std::pair<double, std::string>> XTicks(const Frame& frame) {
   std::vector<std::pair<double, std::string>> ticks;
   if (!frame.logarithmic) {
-    for (const double x : Ticks(0, frame.last)) {
+    for (const double x : ChartTicks(0, frame.last)) {
       ticks.emplace_back(x, std::to_string(std::llround(x)));
     }
     return ticks;
@@ -109,7 +96,7 @@ std::vector<std::pair<double, std::string>> XTicks(const Frame& frame) {
 std::string Axes(const Frame& frame, std::string_view x_title) {
   std::string svg;
   const double bottom = kHeight - kBottom;
-  for (const double y : Ticks(frame.least, frame.most)) {
+  for (const double y : ChartTicks(frame.least, frame.most)) {
     svg += Line(kLeft, frame.Y(y), kWidth - kRight, frame.Y(y));
     svg += Text(kLeft - 8, frame.Y(y) + 4, "end", TickText(y));
   }
@@ -189,6 +176,18 @@ std::vector<ChartPoint> ThinPoints(const std::vector<ChartPoint>& points, size_t
   std::vector<ChartPoint> thinned;
   for (const size_t at : kept) thinned.push_back(points[at]);
   return thinned;
+}
+
+std::vector<double> ChartTicks(double least, double most) {
+  const double rough = (most - least) / 4;
+  if (!(rough > 0) || !std::isfinite(rough)) return {least};
+  const double power = std::pow(10, std::floor(std::log10(rough)));
+  const double digit = rough / power;
+  const double step = power * (digit < 1.5 ? 1 : digit < 3.5 ? 2 : digit < 7.5 ? 5 : 10);
+  std::vector<double> ticks;
+  const double first = std::ceil(least / step);
+  for (int i = 0; i < 10 && (first + i) * step <= most; ++i) ticks.push_back((first + i) * step);
+  return ticks;
 }
 
 std::string ChartColor(size_t number) {

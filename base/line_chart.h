@@ -39,6 +39,9 @@ std::vector<ChartPoint> ThinPoints(const std::vector<ChartPoint>& points, size_t
 // lines apart.
 std::string ChartColor(size_t number);
 
+// Returns about four numbers in [least, most]: multiples of 1, 2 or 5 times a power of ten.
+std::vector<double> ChartTicks(double least, double most);
+
 // Returns `text` for HTML, also for an attribute's value.
 std::string EscapeHtml(std::string_view text);
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <numeric>
 
 #include "base/text.h"
 #include "trainer/report/format.h"
@@ -10,38 +12,67 @@ namespace ddprun::trainer {
 
 namespace {
 
-constexpr double kKept = 0.98;  // of the average, each step
 constexpr double kDiverged = 4;
-constexpr size_t kUnsteady = 10;
+constexpr size_t kFewest = 10;           // steps
+constexpr std::ptrdiff_t kOutliers = 2;  // the median is of so many steps on each side
+
+// Calls use(i, values around i): so many on each side. Beyond an end, its value is repeated.
+template <typename Use>
+void ForEachWindow(const std::vector<double>& values, std::ptrdiff_t side, const Use& use) {
+  std::vector<double> window(2 * side + 1);
+  for (std::ptrdiff_t i = 0; i < std::ssize(values); ++i) {
+    for (std::ptrdiff_t k = -side; k <= side; ++k) {
+      window[k + side] = values[std::clamp<std::ptrdiff_t>(i + k, 0, std::ssize(values) - 1)];
+    }
+    use(i, window);
+  }
+}
+
+std::vector<double> WithoutOutliers(std::span<const TriedRate> tried) {
+  std::vector<double> losses;
+  for (const TriedRate& step : tried) losses.push_back(step.loss);
+  std::vector<double> medians(losses.size());
+  ForEachWindow(losses, kOutliers, [&medians](std::ptrdiff_t i, std::vector<double>& window) {
+    std::ranges::nth_element(window, window.begin() + kOutliers);
+    medians[i] = window[kOutliers];
+  });
+  return medians;
+}
+
+// Returns how many steps come before the divergence.
+size_t CountGood(std::span<const TriedRate> tried) {
+  const auto broken =
+      std::ranges::find_if(tried, [](const TriedRate& step) { return !std::isfinite(step.loss); });
+  const std::vector<double> losses = WithoutOutliers({tried.begin(), broken});
+  double least = INFINITY;
+  const auto diverged = std::ranges::find_if(losses, [&least](double loss) {
+    least = std::min(least, loss);
+    return loss > kDiverged * least;
+  });
+  return diverged - losses.begin();
+}
 
 }  // namespace
 
 std::vector<double> SmoothLosses(std::span<const TriedRate> tried) {
-  std::vector<double> smooth;
-  double average = 0;
-  double weight = 0;
-  for (const TriedRate& step : tried) {
-    average = kKept * average + (1 - kKept) * step.loss;
-    weight = kKept * weight + (1 - kKept);
-    smooth.push_back(average / weight);
-  }
-  return smooth;
+  const std::ptrdiff_t side = std::max<std::ptrdiff_t>(1, std::ssize(tried) / 40);
+  const std::vector<double> losses = WithoutOutliers(tried);
+  std::vector<double> means(losses.size());
+  ForEachWindow(losses, side, [&means](std::ptrdiff_t i, const std::vector<double>& window) {
+    means[i] =
+        std::accumulate(window.begin(), window.end(), 0.0) / static_cast<double>(window.size());
+  });
+  return means;
 }
 
 std::optional<FoundRate> FindRate(std::span<const TriedRate> tried) {
-  std::vector<double> smooth = SmoothLosses(tried);
-  double least = INFINITY;
-  const auto diverged = std::ranges::find_if(smooth, [&least](double loss) {
-    least = std::min(least, loss);
-    return !(loss <= kDiverged * least);
-  });
-  smooth.erase(diverged, smooth.end());
-  if (smooth.size() < kUnsteady + 3) return std::nullopt;
-  FoundRate found{.least = kUnsteady, .last_good = smooth.size() - 1};
+  const size_t good = CountGood(tried);
+  if (good < kFewest) return std::nullopt;
+  const std::vector<double> smooth = SmoothLosses(tried.first(good));
+  const auto least = std::ranges::min_element(smooth);
+  FoundRate found{.least = static_cast<size_t>(least - smooth.begin()), .last_good = good - 1};
   double steepest = 0;
-  for (size_t i = kUnsteady; i < smooth.size(); ++i) {
-    if (smooth[i] < smooth[found.least]) found.least = i;
-    if (i + 1 == smooth.size()) break;
+  for (size_t i = 1; i + 1 < good; ++i) {
     const double slope = (smooth[i + 1] - smooth[i - 1]) /
                          std::log(tried[i + 1].learning_rate / tried[i - 1].learning_rate);
     if (slope >= steepest) continue;

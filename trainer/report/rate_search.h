@@ -23,12 +23,14 @@ struct FoundRate {
   size_t last_good = 0;  // the last place before the loss diverged
 };
 
-// Returns the losses as Lightning's lr_find smooths them: an average that forgets 2 % a step.
+// Returns for each step the mean of the losses around it, a twentieth of all steps, after the
+// median of five, which removes single outliers. Unlike an average of the steps before, it does not
+// lag behind the learning rate.
 std::vector<double> SmoothLosses(std::span<const TriedRate> tried);
 
-// Returns nullopt if there are too few steps, or if the loss never falls. As in Lightning, the loss
-// diverges where its average is four times the least one so far, and the first ten steps, of which
-// the average is not steady yet, are not looked at. "Fastest" is by the logarithm of the rate.
+// Returns nullopt if there are too few steps, or if the loss never falls. The loss diverges where
+// it is not finite or, as in Lightning's lr_find, four times the least one so far. "Fastest" is by
+// the logarithm of the rate.
 std::optional<FoundRate> FindRate(std::span<const TriedRate> tried);
 
 // Tells at the end of the run which learning rate to take.

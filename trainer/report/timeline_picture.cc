@@ -108,14 +108,11 @@ class Picture {
   }
 
   std::string Axis() const {
-    constexpr int kParts = 4;
     std::string axis;
-    for (int i = 0; i <= kParts; ++i) {
-      const double at = timeline_.milliseconds * i / kParts;
+    for (const double at : ChartTicks(0, timeline_.milliseconds)) {
       axis += "<line" + Attribute("x1", X(at)) + Attribute("x2", X(at)) + Attribute("y1", 0) +
               Attribute("y2", bottom_) + "/>\n";
-      const std::string_view anchor = i == 0 ? "start" : i == kParts ? "end" : "middle";
-      axis += Text(X(at), bottom_ + 16, anchor, FiveDigits(at) + (i == kParts ? " ms" : ""));
+      axis += Text(X(at), bottom_ + 16, at > 0 ? "middle" : "start", FiveDigits(at) + " ms");
     }
     return axis;
   }

@@ -13,14 +13,12 @@ import training
 
 try:
     import numpy
-    from scipy import signal
+    from scipy import ndimage
 except ImportError as error:
     print(f"left out: {error}; scripts/setup.sh --peers installs it")
     sys.exit(77)
 
 STEPS = 120
-UNSTEADY = 10
-FORGOTTEN = 0.02
 
 
 class RateSearch(training.TrainingTest):
@@ -56,14 +54,16 @@ class RateSearch(training.TrainingTest):
                 self.assert_suggests(job.out, rates, losses)
 
     def assert_suggests(self, out, rates, losses):
-        smooth = signal.lfilter([FORGOTTEN], [1, FORGOTTEN - 1], losses)
-        smooth /= 1 - (1 - FORGOTTEN) ** numpy.arange(1, len(losses) + 1)
-        good = smooth <= 4 * numpy.minimum.accumulate(smooth)
-        end = int(numpy.argmin(good))
-        self.assertFalse(good[end])
-        slopes = numpy.gradient(smooth[:end], numpy.log(rates[:end]))
-        fastest = UNSTEADY + int(numpy.argmin(slopes[UNSTEADY:end - 1]))
-        least = UNSTEADY + int(numpy.argmin(smooth[UNSTEADY:end]))
+        broken = int(numpy.argmin(numpy.isfinite(losses)))
+        medians = ndimage.median_filter(losses[:broken], size=5, mode="nearest")
+        good = medians <= 4 * numpy.minimum.accumulate(medians)
+        end = broken if good.all() else int(numpy.argmin(good))
+        smooth = ndimage.uniform_filter1d(
+            ndimage.median_filter(losses[:end], size=5, mode="nearest"),
+            size=2 * (end // 40) + 1, mode="nearest")
+        slopes = numpy.gradient(smooth, numpy.log(rates[:end]))
+        fastest = 1 + int(numpy.argmin(slopes[1:-1]))
+        least = int(numpy.argmin(smooth))
         found = re.search(
             r"learning rate: the loss falls fastest at (\S+), is least at (\S+), and diverges "
             r"above (\S+); to train: --set optimizer.learning_rate=\1\n", out)
