@@ -55,6 +55,9 @@ struct DataShape {
   int64_t classes = 0;                   // targets are below this
   std::vector<std::string> labels = {};  // a name for each class, if the data has names
   int64_t vocab_size = 0;                // token ids are below this
+  // A number y of the data stands in the targets as (y - target_mean) / target_deviation.
+  double target_mean = 0;
+  double target_deviation = 1;
 
   bool operator==(const DataShape&) const = default;
 };

@@ -103,6 +103,10 @@ void CheckCsvData(Checker& check) {
     check.Conflict("data.delimiter", "The delimiter is one character, and no quote or line break:",
                    "For tabs write \"\\t\".");
   }
+  if (data.target_type == TargetType::kClass && data.standardize_target) {
+    check.Conflict("data.standardize_target", "Classes have no mean and deviation:",
+                   "Remove the key, or set data.target_type to \"number\".");
+  }
   if (data.target_type == TargetType::kNumber && !data.labels.empty()) {
     check.Conflict("data.labels", "Numbers to predict have no classes:",
                    "Remove data.labels, or set data.target_type to \"class\".");

@@ -63,6 +63,7 @@ struct DataConfig {
   OnMissing on_missing = OnMissing::kError;
   std::string delimiter = ",";
   bool standardize = false;         // csv: by the training data's mean and deviation
+  bool standardize_target = false;  // csv, a number: in the same way
   std::vector<std::string> labels;  // names of the classes in order; empty means from the data
 
   int64_t image_size = 0;          // image_folder: height and width in pixels

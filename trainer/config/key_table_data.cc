@@ -231,6 +231,13 @@ std::vector<Key> CsvDataKeys() {
                   "out its row, \"mean\" takes the column's mean over the training data; for "
                   "categories, the share of each.",
        .only_for = {"data.format", {"csv"}}},
+      {.DDPRUN_KEY(data, standardize_target),
+       .meaning = "Trains on (y - mean) / deviation of the numbers y to predict, with mean and "
+                  "deviation of the training data, so that large numbers are learned as fast as "
+                  "small ones. Losses are those of the standardized numbers; metrics and "
+                  "predictions are in the column's own unit.",
+       .only_for = {"data.format", {"csv"}},
+       .aliases = {{"normalize_target scale_target", "PyTorch examples"}}},
       {.DDPRUN_KEY(data, standardize),
        .meaning = "Scales feature columns of numbers to mean 0, deviation 1 in the training data.",
        .only_for = {"data.format", {"csv"}},

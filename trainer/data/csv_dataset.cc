@@ -45,6 +45,16 @@ void Measure(const CsvTable& table, std::vector<CsvFeature>& features) {
   }
 }
 
+void MeasureTarget(const CsvTable& table, CsvEncoding& encoding) {
+  const auto rows = static_cast<double>(table.numbers.size());
+  double sum = 0;
+  for (const double number : table.numbers) sum += number;
+  encoding.target_mean = sum / rows;
+  double squares = 0;
+  for (const double number : table.numbers) squares += std::pow(number - encoding.target_mean, 2);
+  if (squares > 0) encoding.target_deviation = std::sqrt(squares / rows);
+}
+
 at::Tensor Columns(const CsvTable& table,
                    const std::vector<CsvFeature>& features,
                    bool standardize) {
@@ -64,14 +74,16 @@ at::Tensor Columns(const CsvTable& table,
   return columns;
 }
 
-at::Tensor Targets(const CsvTable& table, bool target_is_class) {
+at::Tensor Targets(const CsvTable& table, const CsvEncoding& encoding, bool target_is_class) {
   at::Tensor targets =
       target_is_class ? at::empty({table.rows}, at::kLong) : at::empty({table.rows, 1}, at::kFloat);
   if (target_is_class) {
     std::ranges::copy(table.classes, targets.mutable_data_ptr<int64_t>());
   } else {
-    std::ranges::transform(table.numbers, targets.mutable_data_ptr<float>(),
-                           [](double value) { return static_cast<float>(value); });
+    std::ranges::transform(
+        table.numbers, targets.mutable_data_ptr<float>(), [&encoding](double value) {
+          return static_cast<float>((value - encoding.target_mean) / encoding.target_deviation);
+        });
   }
   return targets;
 }
@@ -102,9 +114,10 @@ CsvDataset::CsvDataset(const CsvDatasetOptions& options) {
   if (options.encoding == nullptr) {
     Measure(table, encoding_.features);
     NoteCategories();
+    if (options.standardize_target) MeasureTarget(table, encoding_);
   }
   columns_ = Columns(table, encoding_.features, options.standardize);
-  targets_ = Targets(table, options.target_is_class);
+  targets_ = Targets(table, encoding_, options.target_is_class);
   weights_ = Weights(table);
   description_ = DescribeTable(encoding_, options);
 }
@@ -112,7 +125,7 @@ CsvDataset::CsvDataset(const CsvDatasetOptions& options) {
 CsvDataset::CsvDataset(CsvEncoding encoding, bool target_is_class)
     : encoding_(std::move(encoding)),
       columns_(at::empty({0, std::ssize(encoding_.features)}, at::kFloat)),
-      targets_(Targets({}, target_is_class)) {}
+      targets_(Targets({}, encoding_, target_is_class)) {}
 
 void CsvDataset::NoteCategories() {
   constexpr size_t kShown = 8;
@@ -130,7 +143,12 @@ void CsvDataset::NoteCategories() {
 }
 
 DataShape CsvDataset::shape() const {
-  if (targets_.dim() == 2) return {.input = {encoding_.width()}, .target = {1}};
+  if (targets_.dim() == 2) {
+    return {.input = {encoding_.width()},
+            .target = {1},
+            .target_mean = encoding_.target_mean,
+            .target_deviation = encoding_.target_deviation};
+  }
   return {.input = {encoding_.width()},
           .classes = static_cast<int64_t>(encoding_.labels.size()),
           .labels = encoding_.labels};

@@ -63,6 +63,10 @@ std::string DescribeTable(const CsvEncoding& encoding, const CsvDatasetOptions& 
   }
   ordered_json target = {{"column", options.target}};
   if (options.target_is_class) target["labels"] = encoding.labels;
+  if (encoding.target_mean != 0 || encoding.target_deviation != 1) {
+    target["mean"] = encoding.target_mean;
+    target["deviation"] = encoding.target_deviation;
+  }
   const ordered_json all = {{"format", "csv"}, {"inputs", inputs}, {"target", target}};
   // Replaces bytes that are not UTF-8, because a table may have them and JSON may not.
   return all.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
@@ -79,7 +83,10 @@ CsvEncoding ReadTableDescription(const std::string& json) {
     feature.deviation = column.value("deviation", 1.0);
     encoding.features.push_back(std::move(feature));
   }
-  encoding.labels = all.at("target").value("labels", encoding.labels);
+  const nlohmann::json& target = all.at("target");
+  encoding.labels = target.value("labels", encoding.labels);
+  encoding.target_mean = target.value("mean", 0.0);
+  encoding.target_deviation = target.value("deviation", 1.0);
   return encoding;
 }
 

@@ -31,6 +31,9 @@ struct CsvFeature {
 struct CsvEncoding {
   std::vector<CsvFeature> features;  // in the order of the inputs
   std::vector<std::string> labels;   // names of the classes
+  // A target number y is given as (y - target_mean) / target_deviation.
+  double target_mean = 0;
+  double target_deviation = 1;
 
   int64_t width() const;
 };
@@ -48,6 +51,7 @@ struct CsvDatasetOptions {
   std::vector<std::string> labels = {};   // classes in order; empty: the data's, sorted
   OnMissing missing = OnMissing::kError;  // empty fields, NA, NaN, null, ?
   bool standardize = false;               // columns of numbers
+  bool standardize_target = false;        // a number
   bool skip_bad_rows = false;
   const CsvEncoding* encoding = nullptr;  // the training data's; nullptr: make it
   // false: the target and the weight may be absent and are not read, every target is 0, and a
@@ -69,7 +73,8 @@ std::optional<double> ParseNumber(std::string_view text);
 std::vector<int64_t> SortTexts(std::vector<std::string>& texts);
 
 // Returns JSON for users of the trained model: the column, category, mean and deviation of each
-// input, and the meaning of the outputs.
+// input, and the meaning of the outputs. An output is a standardized number if its target has a
+// mean and a deviation.
 std::string DescribeTable(const CsvEncoding& encoding, const CsvDatasetOptions& options);
 
 // Parses the JSON of DescribeTable().

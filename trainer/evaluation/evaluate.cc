@@ -120,7 +120,8 @@ EvalReport EvaluateOn(const Dataset& data,
   model.eval();
   const auto train_again = c10::make_scope_exit([&] { model.train(); });
   const RankShare ranks = LogicalRanksOf(job.config, mesh.data.rank, mesh.data.size);
-  MetricSums sums(MetricsOf(job.config.evaluation), model.own_metrics());
+  MetricSums sums(MetricsOf(job.config.evaluation), model.own_metrics(),
+                  data.shape().target_deviation);
   const BatchMover mover(mesh.device);
   const LoaderOptions options = ValidationLoaderOptions(job.config);
   const int64_t least = CountBatches(data.size() / ranks.count, options);

@@ -75,9 +75,10 @@ constexpr size_t kFirstSums = 4;  // of a row of RowsOfParts(), before its lists
 
 }  // namespace
 
-MetricSums::MetricSums(std::vector<Metric> metrics, OwnMetrics* own)
+MetricSums::MetricSums(std::vector<Metric> metrics, OwnMetrics* own, double unit)
     : by_task_(metrics.empty() && own == nullptr),
       own_(own),
+      unit_(unit),
       own_names_(own == nullptr ? std::vector<std::string>() : own->MetricNames()),
       metrics_(Without(own_names_, std::move(metrics))),
       classes_({.by_class = Has(metrics_, OfCounts), .pairs = Asks(Metric::kConfusionMatrix)}) {}
@@ -243,11 +244,11 @@ double MetricSums::Value(Metric metric) const {
     case Metric::kPerplexity:
       return std::exp(loss());
     case Metric::kMse:
-      return Quotient(parts_[0].squared_errors, static_cast<double>(numbers_));
+      return Quotient(parts_[0].squared_errors, static_cast<double>(numbers_)) * unit_ * unit_;
     case Metric::kRmse:
       return std::sqrt(Value(Metric::kMse));
     case Metric::kMae:
-      return Quotient(parts_[0].absolute_errors, static_cast<double>(numbers_));
+      return Quotient(parts_[0].absolute_errors, static_cast<double>(numbers_)) * unit_;
     case Metric::kR2:
       return R2();
     case Metric::kConfusionMatrix:

@@ -27,8 +27,9 @@ using NamedValues = std::vector<std::pair<std::string, double>>;
 class MetricSums {
  public:
   // `own` are metrics of the model, which must outlive this; nullptr means none. Without any
-  // metrics, the task decides: accuracy for classes, perplexity for tokens.
-  explicit MetricSums(std::vector<Metric> metrics, OwnMetrics* own = nullptr);
+  // metrics, the task decides: accuracy for classes, perplexity for tokens. Metrics of numbers are
+  // those of the numbers times `unit`.
+  explicit MetricSums(std::vector<Metric> metrics, OwnMetrics* own = nullptr, double unit = 1);
 
   // Returns whether Add() needs the model's outputs for this batch. If not, the loss is enough.
   bool NeedsOutputs(const Batch& batch);
@@ -78,6 +79,7 @@ class MetricSums {
 
   const bool by_task_;
   OwnMetrics* const own_;
+  const double unit_;
   const std::vector<std::string> own_names_;
   std::vector<Metric> metrics_;         // without those of own_
   std::vector<Sums> parts_ = {Sums()};  // by logical rank; after SumOverRanks() one of all ranks

@@ -89,7 +89,7 @@ int64_t PredictSaved(const SavedJob& saved,
   const at::NoGradGuard no_grad;
   const PrecisionScope precision(job.config.training.precision);
   const bool of_images = job.config.data.format == DataFormat::kImageFolder;
-  PredictionText text(format, job.train->shape().labels, job.train->shape().classes > 0,
+  PredictionText text(format, job.train->shape(),
                       of_images ? data->Files() : std::vector<std::string>());
   const LoaderOptions options = ValidationLoaderOptions(job.config);
   const BatchTurns turns{data->size(), options.batch_size, mesh.world.size};

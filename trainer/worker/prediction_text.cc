@@ -35,13 +35,9 @@ std::string Quoted(const std::string& text, PredictionFormat format) {
 }  // namespace
 
 PredictionText::PredictionText(PredictionFormat format,
-                               std::vector<std::string> labels,
-                               bool of_classes,
+                               const DataShape& shape,
                                std::vector<std::string> files)
-    : format_(format),
-      labels_(std::move(labels)),
-      of_classes_(of_classes),
-      files_(std::move(files)) {}
+    : format_(format), shape_(shape), labels_(shape.labels), files_(std::move(files)) {}
 
 void PredictionText::NameColumns(int64_t width, bool classes) {
   const bool csv = format_ == PredictionFormat::kCsv;
@@ -77,9 +73,14 @@ std::string PredictionText::Fields(const float* numbers, bool classes) const {
 
 std::string PredictionText::Next(const at::Tensor& outputs) {
   const bool csv = format_ == PredictionFormat::kCsv;
-  const bool classes = of_classes_ && outputs.dim() == 2 && outputs.size(1) > 1;
+  const bool classes = shape_.classes > 0 && outputs.dim() == 2 && outputs.size(1) > 1;
   at::Tensor numbers = outputs.to(at::kCPU, at::kFloat).reshape({outputs.size(0), -1});
-  if (classes) numbers = at::softmax(numbers, 1);
+  if (classes) {
+    numbers = at::softmax(numbers, 1);
+  } else if (shape_.target_deviation != 1 || shape_.target_mean != 0) {
+    numbers = numbers.to(at::kDouble).mul(shape_.target_deviation).add(shape_.target_mean);
+    numbers = numbers.to(at::kFloat);
+  }
   numbers = numbers.contiguous();
   std::string text;
   if (columns_.empty()) {

@@ -7,20 +7,20 @@
 #include <string>
 #include <vector>
 
+#include <ddprun/dataset.h>
+
 namespace ddprun::trainer {
 
 enum class PredictionFormat { kJsonLines, kCsv };
 
 // Writes the outputs of batches, a line for each sample. Scores of classes become the likeliest
-// class and the probability of each class; other outputs are the predicted numbers.
+// class and the probability of each class; other outputs become the predicted numbers, in the unit
+// of the data.
 class PredictionText {
  public:
-  // `labels` are names of the classes; a class without one has its number. `of_classes` means that
-  // outputs [B, classes] are scores. `files`: if not empty, the file of each sample, in order.
-  PredictionText(PredictionFormat format,
-                 std::vector<std::string> labels,
-                 bool of_classes,
-                 std::vector<std::string> files);
+  // `shape` is that of the training data: outputs [B, classes] are scores if it has classes, and a
+  // class without a label has its number. `files`: if not empty, the file of each sample, in order.
+  PredictionText(PredictionFormat format, const DataShape& shape, std::vector<std::string> files);
 
   // Returns the lines of the next samples. Before the first ones, CSV has a header. REQUIRES:
   // `outputs` have equal sizes in every call, except for the first dimension.
@@ -31,8 +31,8 @@ class PredictionText {
   std::string Fields(const float* numbers, bool classes) const;
 
   const PredictionFormat format_;
+  const DataShape shape_;
   std::vector<std::string> labels_;
-  const bool of_classes_;
   const std::vector<std::string> files_;
   std::vector<std::string> columns_;  // of the numbers, as text of the format; empty: not known yet
   int64_t done_ = 0;                  // samples
