@@ -60,6 +60,11 @@ struct CsvDatasetOptions {
   // Returns whether to take a row, given its number among the readable rows; nullptr: all are
   // taken. Other rows count only for labels, and for the decision which columns are categories.
   std::function<bool(int64_t row)> takes = nullptr;
+
+  // Returns whether a column with this name, which may be "", is neither target nor weight.
+  bool MayBeInput(const std::string& name) const {
+    return name != target && (weight.empty() || name != weight);
+  }
 };
 
 // Returns whether a field, without the blanks around it, means a missing value: "", NA, N/A, NaN,

@@ -87,8 +87,7 @@ void FindFeatures(const CsvDatasetOptions& options,
     if (!ReadHeader(path, reader, header)) continue;
     Fields fields;
     for (const std::string& name : header) {
-      const bool other = name == options.target || name == options.weight;
-      if (options.features.empty() && has_number.empty() && !other) {
+      if (options.features.empty() && has_number.empty() && options.MayBeInput(name)) {
         features.push_back({.column = name});
       }
     }
@@ -204,7 +203,7 @@ class Reader {
   void RefuseOtherColumns(const Fields& header) const {
     Fields other;
     for (const std::string& name : header) {
-      if (name != options_.target && name != options_.weight &&
+      if (options_.MayBeInput(name) &&
           std::ranges::find(encoding_.features, name, &CsvFeature::column) ==
               encoding_.features.end()) {
         other.push_back(name);

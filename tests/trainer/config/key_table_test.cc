@@ -94,6 +94,7 @@ const std::set<std::string> kTied = {"run.max_steps",  // 0 is the next
                                      "training.balance_classes",
                                      "optimizer.learning_rate_factors",
                                      "scheduler.range_test",
+                                     "data.standardize_target",
                                      "optimizer.weight_decay_factors",
                                      "strategy.devices",
                                      "strategy.output_device",
