@@ -76,7 +76,7 @@ inline double OneCycleFactor(const ScheduleOptions& options, int64_t step) {
   const double first = 1 / options.div_factor;
   const double last = first / options.final_div_factor;
   const auto at = static_cast<double>(step);
-  if (at <= peak) return 1 + (first - 1) * HalfCosine(at / peak);
+  if (at < peak) return 1 + (first - 1) * HalfCosine(at / peak);
   return last + (1 - last) * HalfCosine(std::min(1.0, (at - peak) / (total - 1 - peak)));
 }
 

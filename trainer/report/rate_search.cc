@@ -87,8 +87,9 @@ void RateSearch::OnStep(const StepReport& report, ReportTime /*now*/) {
   tried_.push_back({.learning_rate = report.learning_rate, .loss = report.loss});
 }
 
-void RateSearch::OnEnd(const RunEnd& /*end*/, ReportTime /*now*/) {
+void RateSearch::OnEnd(const RunEnd& end, ReportTime /*now*/) {
   const std::optional<FoundRate> found = FindRate(tried_);
+  if (!found && end.reason != "finished") return;
   if (!found) {
     told_.OnNote("learning rate: none found. The loss of " + CountText(std::ssize(tried_), "step") +
                  " never falls while the learning rate rises; try more steps (run.max_steps) or "

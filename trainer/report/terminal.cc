@@ -62,8 +62,9 @@ std::string FormatLogLine(const StepReport& step, const ProgressState& state, si
                                  {"  loss " + PadLeft(LossText(step.mean_loss), 7), 0},
                                  {"  lr " + Exponent(step.learning_rate), 3},
                                  {"  grad norm " + PadLeft(ShortNumber(step.grad_norm), 5), 4}};
-  if (step.loss_scale > 0)
+  if (step.loss_scale > 0) {
     parts.push_back({"  scale " + PadLeft(ShortNumber(step.loss_scale), 5), 5});
+  }
   parts.push_back({"  " + PadLeft(ShortNumber(state.per_second), 5) +
                        (state.rate_is_tokens ? " tokens/s" : " samples/s"),
                    1});

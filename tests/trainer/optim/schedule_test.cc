@@ -83,7 +83,9 @@ TEST(LearningRateFactor, EqualsTorchsOneCycleLr) {
 
 TEST(LearningRateFactor, OfOneCycleIsANumberInTheShortestRuns) {
   for (int64_t steps = 1; steps < 5; ++steps) {
-    const ScheduleOptions options{.shape = Shape::kOneCycle, .total_steps = steps};
+    // The peak of a run of four steps is its first one.
+    const ScheduleOptions options{
+        .shape = Shape::kOneCycle, .rising_share = 0.25, .total_steps = steps};
     for (int64_t step = 0; step < steps; ++step) {
       const double factor = LearningRateFactor(options, step);
       EXPECT_TRUE(factor > 0 && factor <= 1) << factor << " in step " << step << " of " << steps;
