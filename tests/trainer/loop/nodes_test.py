@@ -31,21 +31,6 @@ class NodesTest(training.TrainingTest):
         self.finish(job)
         raise AssertionError(f"no line of {word}: {job.err}")
 
-    def finish_all(self, nodes, code):
-        for node in nodes:
-            self.finish(node)
-        self.assertEqual([node.returncode for node in nodes], [code] * len(nodes),
-                         "\n".join(node.err for node in nodes))
-        self.assert_nothing_left()
-
-    def weights(self, run):
-        with open(self.path(f"{run}/model/model.safetensors"), "rb") as file:
-            return file.read()
-
-
-class Folders(NodesTest):
-    """Two nodes of two ranks, whose working directories, and so run folders, may differ."""
-
     def start_nodes(self, config, *more, folders=("a", "b")):
         path = self.write_config(config)
         port = harness.unused_port()
@@ -62,6 +47,21 @@ class Folders(NodesTest):
         self.finish_all(self.start_nodes(config, folders=("whole", "whole")), 0)
         self.assertEqual(os.listdir(self.path("whole/runs")), ["run"])
         return self.weights("whole/runs/run")
+
+    def finish_all(self, nodes, code):
+        for node in nodes:
+            self.finish(node)
+        self.assertEqual([node.returncode for node in nodes], [code] * len(nodes),
+                         "\n".join(node.err for node in nodes))
+        self.assert_nothing_left()
+
+    def weights(self, run):
+        with open(self.path(f"{run}/model/model.safetensors"), "rb") as file:
+            return file.read()
+
+
+class Folders(NodesTest):
+    """Two nodes of two ranks, whose working directories, and so run folders, may differ."""
 
     def test_of_which_one_node_sees_none_are_saved_by_the_other(self):
         nodes = self.start_nodes(self.config(run={"max_steps": 10**9}))
@@ -183,6 +183,41 @@ class Leaving(NodesTest):
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
         store.terminate()
         self.finish(store)
+        self.assert_nothing_left()
+
+
+class Listeners(NodesTest):
+    """No process of a job listens on more than the addresses of the job."""
+
+    LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+
+    def listening_addresses(self):
+        """The local addresses, in hexadecimal as the kernel writes them, of the job's listeners."""
+        owned = set()
+        for pid in harness.processes_with(self.mark):
+            try:
+                targets = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd")]
+            except OSError:  # it has just closed a file, or ended
+                continue
+            owned.update(target[8:-1] for target in targets if target.startswith("socket:["))
+        found = []
+        for table in ("tcp", "tcp6"):
+            with open(f"/proc/net/{table}") as file:
+                rows = [line.split() for line in file][1:]
+            found += [row[1].split(":")[0] for row in rows if row[3] == "0A" and row[9] in owned]
+        return found
+
+    def test_are_on_the_addresses_of_the_job_alone(self):
+        config = self.config(run={"max_steps": 100000}, report={"logging_steps": 1})
+        nodes = self.start_nodes(config)
+        self.read_to(nodes[0], "step")
+        found = self.listening_addresses()
+        self.assertGreaterEqual(len(found), 2)  # an agent, and the workers for the other node
+        self.assertLessEqual(set(found), self.LOOPBACK)
+        for node in nodes:
+            node.send_signal(signal.SIGTERM)
+        for node in nodes:
+            self.finish(node)
         self.assert_nothing_left()
 
 
