@@ -11,10 +11,6 @@ namespace {
 
 constexpr int64_t kMostInPairs = 1000;  // the pairs of more classes take megabytes
 
-double Quotient(double numerator, double denominator) {
-  return denominator == 0 ? 0 : numerator / denominator;
-}
-
 }  // namespace
 
 bool ClassCounts::CountsPairs() const {

@@ -12,6 +12,11 @@
 
 namespace ddprun::trainer {
 
+// Returns 0 for a quotient by 0, as scikit-learn does.
+inline double Quotient(double numerator, double denominator) {
+  return denominator == 0 ? 0 : numerator / denominator;
+}
+
 struct ClassCountsOptions {
   bool by_class = false;  // if not, only Accuracy() has a value
   bool pairs = false;     // count each pair of an actual and a predicted class

@@ -131,8 +131,10 @@ std::string Legend(const StepTimeline& timeline) {
   const auto has = [&timeline](const auto& wanted) {
     return std::ranges::any_of(timeline.spans, wanted);
   };
-  for (const auto& [name, color] : kColors) {
-    if (has([&](const Span& span) { return span.name == name; })) add(color, name);
+  for (const auto& color : kColors) {
+    if (has([&](const Span& span) { return span.name == color.first; })) {
+      add(color.second, color.first);
+    }
   }
   if (has([](const Span& span) { return ColorOf(span) == kOther; })) add(kOther, "other parts");
   if (has([](const Span& span) { return span.kind != Kind::kPhase; })) {
