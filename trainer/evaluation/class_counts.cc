@@ -1,6 +1,7 @@
 #include "trainer/evaluation/class_counts.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 
 #include <cmath>
 #include <utility>
