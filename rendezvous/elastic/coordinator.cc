@@ -1,6 +1,7 @@
 #include "rendezvous/elastic/coordinator.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -65,6 +66,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     stopped_ = true;
     on_heard_ = nullptr;
     peers_.clear();
+    strangers_ = owing_ = 0;
     jobs_.clear();
     timer_.cancel();
     hearing_.cancel();
@@ -74,6 +76,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     if (stopped_ || num_strangers() >= kMaxStrangers) return;
     const NodeId id = ++last_id_;
     Peer& peer = peers_[id];
+    ++strangers_;
     peer.since = Clock::now();
     // This object owns the channel, so the handlers cannot outlive the object.
     peer.channel = std::make_unique<ControlChannel>(
@@ -109,13 +112,22 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     std::optional<Hello> hello;
     std::shared_ptr<Job> job;  // set with the hello; keeps the job alive
     bool dismissed = false;    // refused; the node will close the connection
-    bool owes_heard = false;
-    Clock::time_point since;  // when the node connected or was refused
+    bool owes_heard = false;   // set by Owe()
+    Clock::time_point since;   // when the node connected or was refused
   };
 
-  size_t num_strangers() const {
-    return static_cast<size_t>(std::ranges::count_if(
-        peers_, [](const auto& peer) { return !peer.second.hello.has_value(); }));
+  size_t num_strangers() const { return strangers_; }
+
+  void Owe(Peer& peer, bool owes) {
+    if (peer.owes_heard == owes) return;
+    peer.owes_heard = owes;
+    owes ? ++owing_ : --owing_;
+  }
+
+  // Before the peer is erased.
+  void Forget(Peer& peer) {
+    if (!peer.hello) --strangers_;
+    Owe(peer, false);
   }
 
   void OnMessage(NodeId id, const json& message) {
@@ -125,7 +137,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     const std::string type = TextOf(message, "type");
     if (type == "alive") return;
     if (type == "heard") {
-      peer.owes_heard = false;
+      Owe(peer, false);
       if (AllHeard()) PostHeard();
       return;
     }
@@ -175,6 +187,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     }
     peer.job = job;
     peer.hello = *std::move(hello);
+    --strangers_;
     peer.channel->Send({{"type", "welcome"}, {"node", id}});
     peer.channel->StartKeepAlive(peer.hello->keep_alive);
   }
@@ -189,6 +202,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   void OnClosed(NodeId id, const std::string& reason) {
     const auto found = peers_.find(id);
     auto job = std::move(found->second.job);
+    Forget(found->second);
     peers_.erase(found);
     if (AllHeard()) PostHeard();
     if (job == nullptr) return;
@@ -213,7 +227,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     for (const Outgoing& outgoing : actions) {
       const auto peer = peers_.find(outgoing.to);
       if (peer == peers_.end()) continue;
-      peer->second.owes_heard |= IsResult(outgoing);
+      if (IsResult(outgoing)) Owe(peer->second, true);
       if (const auto* open = std::get_if<OpenStore>(&outgoing.what)) {
         job.place = PlaceOfStore(job.state);
         peer->second.channel->Send(ToJson(*open, job.place));
@@ -314,16 +328,17 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
 
   void OnTimer() {
     const auto now = Clock::now();
-    std::erase_if(peers_, [&](const auto& peer) {
-      return !peer.second.hello && now - peer.second.since >= options_.handshake_timeout;
-    });
+    for (auto peer = peers_.begin(); peer != peers_.end();) {
+      const bool late =
+          !peer->second.hello && now - peer->second.since >= options_.handshake_timeout;
+      if (late) Forget(peer->second);
+      peer = late ? peers_.erase(peer) : std::next(peer);
+    }
     for (auto& [id, job] : jobs_) Dispatch(*job, job->state.OnTime(now));
     Tidy();
   }
 
-  bool AllHeard() const {
-    return std::ranges::none_of(peers_, [](const auto& peer) { return peer.second.owes_heard; });
-  }
+  bool AllHeard() const { return owing_ == 0; }
 
   void PostHeard() {
     if (!on_heard_) return;
@@ -342,6 +357,8 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   std::map<NodeId, Peer> peers_;
   std::map<std::string, std::shared_ptr<Job>> jobs_;
   NodeId last_id_ = 0;
+  size_t strangers_ = 0;  // peers that have not sent their hello
+  size_t owing_ = 0;      // peers that owe a "heard"
   asio::steady_timer timer_;
   asio::steady_timer hearing_;
   std::function<void()> on_heard_;

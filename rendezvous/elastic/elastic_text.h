@@ -23,13 +23,16 @@ std::string NodeText(int rank, const NodeInfo& info);
 // Names of the first nodes of a list, because a message has a limit and each line about the wait
 // goes to every node that waits.
 struct FewNames {
-  template <typename Name>
-  void Add(Name name) {
-    if (++count <= kMost) names.push_back(name());
+  // Calls name(node) for the first of `nodes`.
+  template <typename Nodes, typename Name>
+  FewNames(const Nodes& nodes, Name name) : count(static_cast<int>(nodes.size())) {
+    for (auto node = nodes.begin(); node != nodes.end() && names.size() < kMost; ++node) {
+      names.push_back(name(*node));
+    }
   }
-  int more() const { return count - kMost; }
+  int more() const { return count - static_cast<int>(kMost); }
 
-  static constexpr int kMost = 3;
+  static constexpr size_t kMost = 3;
   int count = 0;
   std::vector<std::string> names = {};
 };

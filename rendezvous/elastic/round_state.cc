@@ -25,16 +25,15 @@ RoundState::RoundState(JobRules rules) : rules_(rules) {}
 Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
   now_ = now;
   const bool is_new = !nodes_.contains(id);
-  Node& node = nodes_[id];
+  nodes_.Add(id);
+  const Node& node = nodes_.at(id);
   if (phase_ == Phase::kDone) {
     actions_.push_back({id, RefuseJoin{*refusal_}});
     return Take();
   }
   if (node.waiting || (phase_ == Phase::kRunning && RankOf(id) >= 0)) return Take();
-  node.info = info;
-  node.waiting = true;
-  node.waits_since = now;
-  if (is_new && NumWaiting() == 1 && rounds_ == 0) gathering_since_ = now;
+  nodes_.Wait(id, info, now);
+  if (is_new && nodes_.num_waiting() == 1 && rounds_ == 0) gathering_since_ = now;
   if (!MayTakePart(node)) {
     const std::string rounds = std::to_string(short_rounds_) + " rounds in a row";
     actions_.push_back(
@@ -102,7 +101,7 @@ Actions RoundState::OnUnreached(NodeId id, int64_t attempt, const std::string& p
   if (const auto seat = refused->second.seat) {
     lost_[*seat] = NodeText(*seat, refused->second.info);
   }
-  nodes_.erase(refused);
+  nodes_.Erase(refused->first);
   BackToGathering();
   Gather();
   return Take();
@@ -141,7 +140,7 @@ Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now)
     return Take();
   }
   const Node gone = found->second;
-  nodes_.erase(found);
+  nodes_.Erase(id);
   HandleLostNode(id, gone, std::move(end));
   return Take();
 }
@@ -151,7 +150,7 @@ Actions RoundState::OnGone(NodeId id, const std::string& how, Time now) {
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return {};
   const Node gone = found->second;
-  nodes_.erase(found);
+  nodes_.Erase(id);
   const int rank = RankOf(id);
   HandleLostNode(id, gone,
                  {.node_rank = rank, .message = NodeText(rank, gone.info) + " is gone: " + how});
@@ -191,6 +190,10 @@ bool RoundState::MayTakePart(const Node& node) const {
   return node.waiting && (node.seat || rounds_ == 0 || now_ >= admit_at_);
 }
 
+int RoundState::NumMayTakePart() const {
+  return rounds_ == 0 || now_ >= admit_at_ ? nodes_.num_waiting() : nodes_.num_waiting_seats();
+}
+
 // REQUIRES: a round runs that has room.
 void RoundState::Admit(const NodeInfo& info) {
   EndRound({.kind = RoundEnd::Kind::kRegroup,
@@ -223,12 +226,10 @@ std::optional<RoundState::Time> RoundState::NextDeadline() const {
   if (forming()) return form_deadline_;
   std::optional<Time> next;
   const auto consider = [&](Time time) { next = next ? std::min(*next, time) : time; };
-  const bool pausing = rounds_ > 0 && now_ < admit_at_ && has_room() && NumWaiting() > 0;
+  const bool pausing = rounds_ > 0 && now_ < admit_at_ && has_room() && nodes_.num_waiting() > 0;
   if (pausing && phase_ != Phase::kDone) consider(admit_at_);
   if (phase_ != Phase::kGathering) return next;
-  for (const auto& [id, node] : nodes_) {
-    if (node.waiting) consider(OverdueAt(node));
-  }
+  if (const Node* const first = nodes_.WaitsLongest()) consider(OverdueAt(*first));
   if (!next) return std::nullopt;  // no node waits
   if (last_call_) next = last_call_;
   if (WaitingLine() != reported_line_) consider(next_line_);
@@ -242,17 +243,14 @@ void RoundState::Gather() {
 }
 
 bool RoundState::Complete() {
-  const auto waiting = static_cast<int>(
-      std::ranges::count_if(nodes_, [this](const auto& node) { return MayTakePart(node.second); }));
+  const int waiting = NumMayTakePart();
   if (waiting < rules_.min_nodes) {
     last_call_.reset();
     return false;
   }
   if (rounds_ > 0) {
     // Nodes of the last round join again when their workers have stopped.
-    const bool all_back = std::ranges::all_of(
-        nodes_, [](const auto& node) { return !node.second.seat || node.second.waiting; });
-    return all_back || now_ >= gathering_since_ + rules_.join_timeout;
+    return nodes_.absent().empty() || now_ >= gathering_since_ + rules_.join_timeout;
   }
   if (waiting >= rules_.max_nodes) return true;
   if (!last_call_) last_call_ = now_ + rules_.last_call_timeout;
@@ -264,7 +262,7 @@ void RoundState::Form() {
   for (const auto& [id, node] : nodes_) {
     if (MayTakePart(node)) candidates.push_back({id, node.seat, node.info.wished_rank});
   }
-  members_ = SeatNodes(candidates, rules_.max_nodes);
+  SetMembers(SeatNodes(candidates, rules_.max_nodes));
   phase_ = Phase::kOpening;
   form_deadline_ = now_ + kFormTimeout;
   store_ = {};
@@ -275,7 +273,7 @@ void RoundState::Form() {
 
 void RoundState::BackToGathering() {
   phase_ = Phase::kGathering;
-  members_.clear();
+  SetMembers({});
 }
 
 // Refuses the nodes that have not answered, so that they do not hold up the others for ever.
@@ -288,7 +286,7 @@ void RoundState::DropSilent() {
     const std::string name = NodeText(RankOf(id), silent->second.info);
     actions_.push_back({id, RefuseJoin{NodeDidNotAnswer(name, kFormTimeout)}});
     if (const auto seat = silent->second.seat) lost_[*seat] = name;
-    nodes_.erase(silent);
+    nodes_.Erase(id);
   }
   BackToGathering();
 }
@@ -300,12 +298,7 @@ void RoundState::Start() {
   lost_.clear();
   last_call_.reset();
   reported_line_.clear();
-  for (auto& [id, node] : nodes_) node.seat.reset();
-  for (size_t i = 0; i < members_.size(); ++i) {
-    Node& node = nodes_.at(members_[i]);
-    node.seat = static_cast<int>(i);
-    node.waiting = false;
-  }
+  nodes_.Seat(members_);
   SendToMembers(StartRound{attempt_});
 }
 
@@ -315,7 +308,7 @@ void RoundState::EndRound(const RoundEnd& end) {
   if (end.kind == RoundEnd::Kind::kJobFailed) return Close(JobHasEnded(end.message));
   phase_ = Phase::kGathering;
   gathering_since_ = now_;
-  members_.clear();
+  SetMembers({});
 }
 
 void RoundState::FinishIfAllLeft() {
@@ -328,8 +321,10 @@ void RoundState::Close(const Error& refusal) {
   phase_ = Phase::kDone;
   done_since_ = now_;
   refusal_ = refusal;
-  for (auto& [id, node] : nodes_) {
-    if (std::exchange(node.waiting, false)) actions_.push_back({id, RefuseJoin{refusal}});
+  for (const auto& [id, node] : nodes_) {
+    if (!node.waiting) continue;
+    nodes_.StopWaiting(id);
+    actions_.push_back({id, RefuseJoin{refusal}});
   }
 }
 
@@ -348,24 +343,25 @@ bool RoundState::IsCurrent(NodeId id, int64_t attempt, Phase phase) const {
   return phase_ == phase && attempt == attempt_ && RankOf(id) >= 0;
 }
 
-int RoundState::NumWaiting() const {
-  return static_cast<int>(
-      std::ranges::count_if(nodes_, [](const auto& node) { return node.second.waiting; }));
+void RoundState::SetMembers(std::vector<NodeId> members) {
+  members_ = std::move(members);
+  ranks_.clear();
+  for (size_t i = 0; i < members_.size(); ++i) ranks_[members_[i]] = static_cast<int>(i);
 }
 
 int RoundState::RankOf(NodeId id) const {
-  const auto found = std::ranges::find(members_, id);
-  return found == members_.end() ? -1 : static_cast<int>(found - members_.begin());
+  const auto found = ranks_.find(id);
+  return found == ranks_.end() ? -1 : found->second;
 }
 
 void RoundState::RefuseOverdue() {
   if (phase_ != Phase::kGathering || last_call_) return;
   const Error refusal = NodesDidNotCome(WaitingLine(), rules_.join_timeout);
-  for (auto& [id, node] : nodes_) {
+  for (const auto& [id, node] : nodes_) {
     if (!node.waiting || now_ < OverdueAt(node)) continue;
     // Before the first round, the other nodes may still form one. Later, the job lacks a node.
     if (rounds_ > 0) return Close(refusal);
-    node.waiting = false;
+    nodes_.StopWaiting(id);
     actions_.push_back({id, RefuseJoin{refusal}});
   }
 }
@@ -374,22 +370,19 @@ void RoundState::ReportToWaiting() {
   const std::string line = WaitingLine();
   if (line == reported_line_ || now_ < next_line_) return;
   reported_line_ = line;
-  next_line_ = now_ + std::max(kLinePause, NumWaiting() * kLinePausePerNode);
+  next_line_ = now_ + std::max(kLinePause, nodes_.num_waiting() * kLinePausePerNode);
   for (const auto& [id, node] : nodes_) {
     if (node.waiting) actions_.push_back({id, ReportProgress{line}});
   }
 }
 
 std::string RoundState::WaitingLine() const {
-  if (last_call_ && rounds_ == 0) return LastCallText(NumWaiting(), rules_);
-  FewNames stopping, lost;
-  for (const auto& entry : nodes_) {
-    const Node& node = entry.second;
-    if (!node.seat || node.waiting) continue;
-    stopping.Add([&] { return NodeText(*node.seat, node.info); });
-  }
-  for (const auto& entry : lost_) lost.Add([&] { return entry.second; });
-  const std::string line = WaitingText(NumWaiting(), rules_, stopping, lost);
+  if (last_call_ && rounds_ == 0) return LastCallText(nodes_.num_waiting(), rules_);
+  const FewNames stopping(nodes_.absent(), [this](const auto& absent) {
+    return NodeText(absent.first, nodes_.at(absent.second).info);
+  });
+  const FewNames lost(lost_, [](const auto& entry) { return entry.second; });
+  const std::string line = WaitingText(nodes_.num_waiting(), rules_, stopping, lost);
   return rounds_ == 0 ? line + others_ : line;
 }
 

@@ -17,6 +17,7 @@
 
 #include <ddprun/error.h>
 #include "rendezvous/elastic/round_actions.h"
+#include "rendezvous/elastic/round_nodes.h"
 #include "rendezvous/net/address.h"
 #include "rendezvous/rendezvous_options.h"
 
@@ -55,18 +56,13 @@ class RoundState {
   bool done() const { return phase_ == Phase::kDone; }
   Time done_since() const { return done_since_; }
   // Number of nodes in Join() for the first round; 0 after it has started.
-  int num_waiting() const { return rounds_ == 0 && !done() ? NumWaiting() : 0; }
+  int num_waiting() const { return rounds_ == 0 && !done() ? nodes_.num_waiting() : 0; }
   // The nodes, by node rank, of the round that is being formed or runs.
   const std::vector<NodeId>& members() const { return members_; }
 
  private:
   enum class Phase { kGathering, kOpening, kReaching, kRunning, kDone };
-  struct Node {
-    NodeInfo info;
-    bool waiting = false;  // in Join()
-    Time waits_since;
-    std::optional<int> seat = {};  // its node rank in the last round that ran
-  };
+  using Node = RoundNodes::Node;
 
   void Gather();
   bool Complete();
@@ -88,14 +84,13 @@ class RoundState {
 
   bool has_room() const { return static_cast<int>(members_.size()) < rules_.max_nodes; }
   bool MayTakePart(const Node& node) const;  // in the next round
+  int NumMayTakePart() const;
   bool SpareWaits() const {
-    return rules_.spares > 0 && std::ranges::any_of(nodes_, [](const auto& node) {
-             return node.second.waiting && !node.second.seat;
-           });
+    return rules_.spares > 0 && nodes_.num_waiting() > nodes_.num_waiting_seats();
   }
   bool forming() const { return phase_ == Phase::kOpening || phase_ == Phase::kReaching; }
   bool IsCurrent(NodeId id, int64_t attempt, Phase phase) const;
-  int NumWaiting() const;
+  void SetMembers(std::vector<NodeId> members);
   int RankOf(NodeId id) const;  // in members_, or -1
   std::string WaitingLine() const;
   Time OverdueAt(const Node& node) const {
@@ -104,8 +99,9 @@ class RoundState {
 
   const JobRules rules_;
   Phase phase_ = Phase::kGathering;
-  std::map<NodeId, Node> nodes_;
+  RoundNodes nodes_;
   std::vector<NodeId> members_;
+  std::map<NodeId, int> ranks_;      // of the members
   std::set<NodeId> reached_;         // members that reach the round's store
   std::set<NodeId> left_;            // members whose workers have ended well
   std::map<int, std::string> lost_;  // by node rank: nodes that need a replacement
