@@ -78,7 +78,7 @@ class Observers(training.TrainingTest):
             with self.subTest(fault):
                 job = self.run_with(fault, run={"name": fault.replace(" ", "-")})
                 self.assertEqual(job.returncode, 1, job.err)
-                self.assertIn("-- ERROR IN THE PLUGIN -", job.err)
+                self.assertIn("-- ERROR IN THE PLUGIN ", job.err)
                 self.assertIn(f"While {doing}, the plugin threw:\n", job.err)
                 self.assertIn(text, job.err)
 
