@@ -12,6 +12,7 @@ import subprocess
 
 import harness
 
+TORCH_LIMIT_S = 60
 TORCH_AGENTS = harness.ROOT / "benchmarks/peers/torch_agents.py"
 
 
@@ -93,16 +94,23 @@ def ours(options, nodes, count=False):
 
 
 def theirs(nodes):
+    """The seconds of a round, or nothing if there is none within the limit."""
     python = harness.VENV / "python"
     with Store([python, TORCH_AGENTS, "serve"]) as store:
-        return float(harness.output(
-            [str(python), str(TORCH_AGENTS), "meet", store.port, str(nodes)]))
+        meeting = harness.start(
+            [str(python), str(TORCH_AGENTS), "meet", store.port, str(nodes)],
+            stdout=subprocess.PIPE, text=True)
+        try:
+            return float(meeting.communicate(timeout=TORCH_LIMIT_S)[0])
+        except subprocess.TimeoutExpired:
+            harness.stop(meeting)
+            return None
 
 
 def main():
     parser = harness.parser(__doc__.splitlines()[0], rounds=5)
     parser.add_argument("--agents", type=int, nargs="+", default=[10, 100, 1000, 3000, 10000])
-    parser.add_argument("--torch_agents", type=int, default=1000,
+    parser.add_argument("--torch_agents", type=int, default=100,
                         help="the most with torch's rendezvous; default: %(default)s")
     options = parser.parse_args()
     raise_limit_of_files()
@@ -110,10 +118,9 @@ def main():
     found = {}
     for nodes in options.agents:
         found[nodes] = {"ours": [], "torch": []}
-        for i in range(options.rounds):
+        for _ in range(options.rounds):
             found[nodes]["ours"].append(ours(options, nodes))
-            # A round of many takes minutes there.
-            if with_torch and nodes <= options.torch_agents and (i == 0 or nodes <= 100):
+            if with_torch and nodes <= options.torch_agents:
                 found[nodes]["torch"].append(theirs(nodes))
         found[nodes]["messages"] = ours(options, nodes, count=True)
     rows = []
@@ -126,10 +133,13 @@ def main():
                 values.append(row)
             return harness.median(values)
 
-        formed, torch = middle("formed", "seconds"), harness.median(of["torch"])
+        formed = middle("formed", "seconds")
+        met = [seconds for seconds in of["torch"] if seconds]
+        torch = harness.median(met) if len(met) == len(of["torch"]) else None
+        limit = f"over {TORCH_LIMIT_S} s" if of["torch"] else "-"
         counted = of["messages"]
         rows.append([
-            f"{nodes:,}", f"{formed:.3f} s", f"{torch:.3f} s" if torch else "-",
+            f"{nodes:,}", f"{formed:.3f} s", f"{torch:.3f} s" if torch else limit,
             harness.ratio(formed, torch), f"{middle('again', 'seconds'):.3f} s",
             f"{middle('store_cpu') / nodes * 1e6:.0f} us",
             f"{counted['formed']['messages'] / nodes:.1f}, "
