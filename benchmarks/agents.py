@@ -13,32 +13,7 @@ import subprocess
 import harness
 
 TORCH_LIMIT_S = 60
-TORCH_AGENTS = harness.ROOT / "benchmarks/peers/torch_agents.py"
-
-
-class Store:
-    """A process that prints where it listens."""
-
-    def __init__(self, argv):
-        self.process = harness.start([str(word) for word in argv], stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{' '.join(map(str, argv))} did not start")
-        self.port = line.split(":")[-1].strip()
-
-    def resident_kib(self):
-        return harness.proc_kib(self.process.pid, "status", "VmRSS")
-
-    def cpu_seconds(self):
-        return harness.cpu_seconds()[self.process.pid][0]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *ignored):
-        self.process.stdin.close()
-        harness.stop(self.process)
+PEERS = harness.ROOT / "benchmarks/peers"
 
 
 def raise_limit_of_files():
@@ -82,7 +57,7 @@ class Agents:
 
 def ours(options, nodes, count=False):
     """A row of what one job measured."""
-    with Store([options.bin / "ddprun", "store", "--host=127.0.0.1", "--port=0"]) as store:
+    with harness.Server([options.bin / "ddprun", "store", "--host=127.0.0.1", "--port=0"]) as store:
         before, used = store.resident_kib(), store.cpu_seconds()
         agents = Agents(options, store.port, nodes, count)
         row = {"formed": agents.next_round(nodes)}
@@ -96,9 +71,9 @@ def ours(options, nodes, count=False):
 def theirs(nodes):
     """The seconds of a round, or nothing if there is none within the limit."""
     python = harness.VENV / "python"
-    with Store([python, TORCH_AGENTS, "serve"]) as store:
+    with harness.Server([python, PEERS / "torch_store.py", "serve"]) as store:
         meeting = harness.start(
-            [str(python), str(TORCH_AGENTS), "meet", store.port, str(nodes)],
+            [str(python), str(PEERS / "torch_agents.py"), store.port, str(nodes)],
             stdout=subprocess.PIPE, text=True)
         try:
             return float(meeting.communicate(timeout=TORCH_LIMIT_S)[0])

@@ -154,6 +154,31 @@ def stop(process):
         process.stdout.close()
 
 
+class Server:
+    """A process that prints where it listens, and serves until its stdin ends."""
+
+    def __init__(self, argv):
+        self.process = start([str(word) for word in argv], stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{' '.join(map(str, argv))} did not start")
+        self.port = line.split(":")[-1].strip()
+
+    def resident_kib(self):
+        return proc_kib(self.process.pid, "status", "VmRSS")
+
+    def cpu_seconds(self):
+        return cpu_seconds()[self.process.pid][0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *ignored):
+        self.process.stdin.close()
+        stop(self.process)
+
+
 def output(argv):
     """stdout of a command that must succeed."""
     done = subprocess.run(argv, env=environment(), capture_output=True, text=True, check=False)

@@ -21,26 +21,6 @@ TORCH_STORE = pathlib.Path(__file__).with_name("peers") / "torch_store.py"
 CALLS = ["add", "get", "set"]
 
 
-class Server:
-    def __init__(self, argv):
-        self.process = harness.start(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                     stderr=subprocess.DEVNULL, text=True)
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"{' '.join(map(str, argv))} did not start")
-        self.port = line.split(":")[-1].strip()
-
-    def resident_kib(self):
-        return harness.proc_kib(self.process.pid, "status", "VmRSS")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *ignored):
-        self.process.stdin.close()
-        harness.stop(self.process)
-
-
 def servers(options):
     return harness.sides(options, {
         "ddprun": [options.bin / "ddprun", "store", "--port=0"],
@@ -58,7 +38,7 @@ def round_trips(options):
     for _ in range(options.rounds):
         for client, argv in clients(options).items():
             for server, serve in servers(options).items():
-                with Server(serve) as running:
+                with harness.Server(serve) as running:
                     answer = json.loads(harness.output([*map(str, argv), running.port, "5000"]))
                 for call in CALLS:
                     seconds.setdefault((client, call), {}).setdefault(server, []).append(
@@ -68,7 +48,7 @@ def round_trips(options):
 
 def barrier(options, serve):
     """(seconds, KiB more per server) of one join of all clients."""
-    with Server(serve) as running:
+    with harness.Server(serve) as running:
         before = running.resident_kib()
         load = harness.start(
             [str(options.bin / "ddp-store-load"), "barrier", running.port, str(options.clients)],

@@ -1,13 +1,14 @@
-"""torch's c10d rendezvous for agents.py: "serve" runs a TCPStore until stdin ends; "meet PORT
-NODES" has NODES handlers, a thread each, in one round, and prints the seconds."""
+"""torch's c10d rendezvous for agents.py: NODES handlers, a thread each, meet in one round at the
+TCPStore of PORT. Prints the seconds.
 
-import datetime
+Usage: torch_agents.py PORT NODES
+"""
+
 import resource
 import sys
 import threading
 import time
 
-from torch.distributed import TCPStore
 from torch.distributed.elastic.rendezvous import RendezvousParameters
 from torch.distributed.elastic.rendezvous.c10d_rendezvous_backend import create_backend
 from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handler
@@ -18,13 +19,6 @@ TIMEOUT_S = 600
 def raise_limit_of_files():
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def serve():
-    timeout = datetime.timedelta(seconds=TIMEOUT_S)
-    store = TCPStore("127.0.0.1", 0, None, True, timeout=timeout, wait_for_workers=False)
-    print(f"listening on 127.0.0.1:{store.port}", flush=True)
-    sys.stdin.read()
 
 
 def meet(port, nodes):
@@ -56,7 +50,4 @@ def meet(port, nodes):
 
 if __name__ == "__main__":
     raise_limit_of_files()
-    if sys.argv[1] == "serve":
-        serve()
-    else:
-        meet(sys.argv[2], int(sys.argv[3]))
+    meet(sys.argv[1], int(sys.argv[2]))
