@@ -1,6 +1,7 @@
 """data.standardize_target: training, metrics and predictions beside PyTorch and scikit-learn."""
 
 import csv
+import itertools
 import json
 import random
 import sys
@@ -15,7 +16,7 @@ try:
     from sklearn.preprocessing import StandardScaler
     from torch import nn
     from torch.nn import functional
-    from torch.utils.data import DistributedSampler
+    from torch_batches import whole_batches
 except ImportError as error:
     print(f"left out: {error}; scripts/setup.sh --peers installs it")
     sys.exit(77)
@@ -64,22 +65,13 @@ class StandardizedTarget(training.TrainingTest):
         torch.manual_seed(5)
         net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 1))
         optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
-        losses, epoch = [], 0
-        while len(losses) < STEPS:
-            shares = []
-            for rank in range(RANKS):
-                sampler = DistributedSampler(
-                    range(len(inputs)), num_replicas=RANKS, rank=rank, seed=3)
-                sampler.set_epoch(epoch)
-                shares.append(list(sampler))
-            for begin in range(0, len(shares[0]), BATCH):
-                chosen = [i for share in shares for i in share[begin:begin + BATCH]]
-                loss = functional.mse_loss(net(inputs[chosen]), targets[chosen])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.item())
-            epoch += 1
+        losses = []
+        for chosen in itertools.islice(whole_batches(len(inputs), RANKS, BATCH, seed=3), STEPS):
+            loss = functional.mse_loss(net(inputs[chosen]), targets[chosen])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
         table = torch.tensor(self.tables["validation"], dtype=torch.float64)
         with torch.no_grad():
             outputs = net(table[:, :2].float()).double()

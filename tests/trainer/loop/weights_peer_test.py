@@ -1,6 +1,7 @@
 """data.weight_column: losses and evaluations of weighted rows beside PyTorch and scikit-learn."""
 
 import csv
+import itertools
 import json
 import random
 import sys
@@ -13,7 +14,7 @@ try:
     from sklearn import metrics
     from torch import nn
     from torch.nn import functional
-    from torch.utils.data import DistributedSampler
+    from torch_batches import whole_batches
 except ImportError as error:
     print(f"left out: {error}; scripts/setup.sh --peers installs it")
     sys.exit(77)
@@ -86,25 +87,17 @@ class Weights(training.TrainingTest):
             losses = loss_of(net(inputs), targets, reduction="none").flatten()
             return (losses * weights).sum() / weights.sum()
 
-        losses, evaluations, epoch = [], [], 0
-        while len(losses) < STEPS:
-            shares = []
-            for rank in range(RANKS):
-                sampler = DistributedSampler(
-                    range(len(inputs)), num_replicas=RANKS, rank=rank, seed=3)
-                sampler.set_epoch(epoch)
-                shares.append(list(sampler))
-            for begin in range(0, len(shares[0]), BATCH * accumulated):
-                chosen = [i for share in shares for i in share[begin:begin + BATCH * accumulated]]
-                loss = mean(inputs[chosen], targets[chosen], weights[chosen])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.item())
-                if len(losses) % 10 == 0:
-                    evaluations.append(self.evaluate_in_pytorch(net, mean, *validation))
-            epoch += 1
-        return losses[:STEPS], evaluations
+        losses, evaluations = [], []
+        batches = whole_batches(len(inputs), RANKS, BATCH * accumulated, seed=3)
+        for chosen in itertools.islice(batches, STEPS):
+            loss = mean(inputs[chosen], targets[chosen], weights[chosen])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            if len(losses) % 10 == 0:
+                evaluations.append(self.evaluate_in_pytorch(net, mean, *validation))
+        return losses, evaluations
 
     def evaluate_in_pytorch(self, net, mean, inputs, targets, weights):
         with torch.no_grad():
