@@ -13,10 +13,6 @@ ObservedEvaluation Observed(const EvalReport& report) {
           .metrics = {report.metrics.begin(), report.metrics.end()}};
 }
 
-std::string After(const char* method, int64_t step) {
-  return std::string(method) + " after step " + std::to_string(step);
-}
-
 }  // namespace
 
 void PluginObserver::OnBegin(const RunHeader& header, ReportTime /*now*/) {
@@ -32,7 +28,7 @@ void PluginObserver::OnBegin(const RunHeader& header, ReportTime /*now*/) {
 }
 
 void PluginObserver::OnStep(const StepReport& report, ReportTime /*now*/) {
-  Call(After("OnStep", report.step), [&report](RunObserver& observer) {
+  Call("OnStep", report.step, [&report](RunObserver& observer) {
     ObservedStep step{.step = report.step,
                       .max_steps = report.max_steps,
                       .epoch = report.epoch,
@@ -47,34 +43,36 @@ void PluginObserver::OnStep(const StepReport& report, ReportTime /*now*/) {
 }
 
 void PluginObserver::OnEval(const EvalReport& report, ReportTime /*now*/) {
-  Call(After("OnEvaluation", report.step),
+  Call("OnEvaluation", report.step,
        [&](RunObserver& observer) { observer.OnEvaluation(Observed(report)); });
 }
 
 void PluginObserver::OnTest(const EvalReport& report, ReportTime /*now*/) {
-  Call(After("OnTest", report.step),
-       [&](RunObserver& observer) { observer.OnTest(Observed(report)); });
+  Call("OnTest", report.step, [&](RunObserver& observer) { observer.OnTest(Observed(report)); });
 }
 
 void PluginObserver::OnCheckpoint(const CheckpointReport& report, ReportTime /*now*/) {
-  Call(After("OnCheckpoint", report.step), [&](RunObserver& observer) {
+  Call("OnCheckpoint", report.step, [&](RunObserver& observer) {
     observer.OnCheckpoint({.step = report.step, .path = report.path, .error = report.error});
   });
 }
 
 void PluginObserver::OnEnd(const RunEnd& end, ReportTime /*now*/) {
-  Call(After("OnEnd", end.step), [&](RunObserver& observer) {
+  Call("OnEnd", end.step, [&](RunObserver& observer) {
     observer.OnEnd({.reason = end.reason, .step = end.step, .message = end.message});
   });
 }
 
-void PluginObserver::Call(const std::string& event, const std::function<void(RunObserver&)>& call) {
+void PluginObserver::Call(const char* method,
+                          int64_t step,
+                          const std::function<void(RunObserver&)>& call) {
   if (observer_ == nullptr) return;
   try {
     call(*observer_);
   } catch (...) {
-    told_.OnNote("warning: the observer of " + plugin_.path() + " threw in " + event + ": " +
-                 ExceptionText() + ". Training goes on without it.");
+    told_.OnNote("warning: the observer of " + plugin_.path() + " threw in " + method +
+                 " after step " + std::to_string(step) + ": " + ExceptionText() +
+                 ". Training goes on without it.");
     observer_.reset();
   }
 }

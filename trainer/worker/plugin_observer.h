@@ -1,6 +1,7 @@
 // Reports a run to the observer of a plugin (report.plugin).
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -28,8 +29,8 @@ class PluginObserver final : public Observer {
   void OnEnd(const RunEnd& end, ReportTime now) override;
 
  private:
-  // Calls call(observer), unless an earlier call threw. `event` is such as "OnStep after step 7".
-  void Call(const std::string& event, const std::function<void(RunObserver&)>& call);
+  // Calls call(observer), unless an earlier call threw. `method` and `step` are for the note.
+  void Call(const char* method, int64_t step, const std::function<void(RunObserver&)>& call);
 
   const Plugin plugin_;
   const PluginObserverOptions options_;
