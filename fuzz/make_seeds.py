@@ -81,6 +81,28 @@ def sessions():
     yield begin + b"\x00\x9f" * 3 + b"\x00\xb0" * 3 + b"\x00\xc0"
 
 
+def clients():
+    def request(who, op, *, how=4, number=1, key=0, more=b"\2\4"):
+        return bytes([who, how, op, number, key]) + more
+    keys = b"\0\0\2\0\0\1\0"  # value, expected, two keys with their values
+    for op in range(0x13):
+        yield request(0, op) + request(1, op) + b"\0\xf0"
+        yield request(0, op, how=3) + b"\5" + request(1, op, how=1) + b"\0\xf0"
+    wait = request(0, 6, more=keys)
+    for create in (0x01, 0x02, 0x04, 0x09, 0x0e, 0x12):
+        both = request(2, create, more=keys) + request(3, create, key=1, more=keys)
+        yield wait + request(1, 6, more=keys) + both
+        yield wait + b"\0\xee" + request(1, 6, more=keys) + both
+        yield wait + request(0, 12, more=keys) + both + wait
+    barrier = [request(who, 0x12, number=3, more=keys) for who in range(4)]
+    yield b"".join(barrier) + barrier[0] + b"\0\xee" + b"".join(barrier)
+    # Beyond the limits of entries and of a value.
+    yield request(0, 0x0e, more=keys) * 12 + request(1, 0x01, key=1, more=keys)
+    yield b"\0\xc2\0" * 5 + request(1, 0x0a, more=keys)
+    # One client takes nothing, sets a long value and asks for it, again and again.
+    yield b"\0\xd0" + b"\0\xc7\0" * 9 + b"\0\xf0\0\xd0\0\xf0"
+
+
 def peer_texts():
     role = {"role": "default", "rank": 1, "local_world_size": 2}
     note = {"node": 2, "kind": "failed", "message": "rank 5 was killed by SIGKILL"}
@@ -154,7 +176,7 @@ def handshakes():
 def main():
     root = pathlib.Path(sys.argv[1])
     for name, make in [("wire", wire), ("store_state", histories), ("store_session", sessions),
-                       ("peer_text", peer_texts), ("options", options),
+                       ("store_clients", clients), ("peer_text", peer_texts), ("options", options),
                        ("config", configs), ("torch_pickle", torch_pickles),
                        ("commit", commits), ("handshake", handshakes)]:
         folder = root / name

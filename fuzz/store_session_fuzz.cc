@@ -2,108 +2,33 @@
 // clients that do not read, that stop in the middle or hang up. Each session ends at most once, and
 // what they say they keep in memory stays bounded and goes back to nothing.
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
-#include <map>
-#include <memory>
-
-#include <asio/io_context.hpp>
+#include <string>
+#include <string_view>
 
 #include "base/unique_fd.h"
 #include "fuzz/input.h"
-#include "rendezvous/store/store_session.h"
-#include "rendezvous/store/store_state.h"
+#include "fuzz/session_server.h"
 
 namespace ddprun::fuzz {
 namespace {
 
 using namespace rendezvous;
 
-constexpr WireLimits kWireLimits = {
-    .max_key_bytes = 64, .max_value_bytes = 4096, .max_keys = 64, .max_message_bytes = 8192};
-constexpr StoreLimits kStoreLimits = {
-    .max_total_bytes = 100'000, .max_entries = 100, .max_reply_bytes = 50'000};
-constexpr size_t kMostUnsentBytes = 1024;
-constexpr size_t kMostHeldBytes = 200'000;
 constexpr size_t kClients = 3;
-
-class Server : public StoreSession::Owner {
- public:
-  void Accept(UniqueFd fd) {
-    const ConnectionId id = next_id_++;
-    sessions_[id] = std::make_shared<StoreSession>(io_, std::move(fd), false, id, kWireLimits,
-                                                   kMostUnsentBytes, scratch_, *this);
-    sessions_[id]->Start();
-  }
-
-  void Run() {
-    io_.restart();
-    io_.poll();
-  }
-
-  void Stop() {
-    for (auto& [id, session] : sessions_) session->Close();
-    sessions_.clear();
-    Run();
-  }
-
-  Status OnRequest(ConnectionId from, Request request) override {
-    std::vector<OutgoingReply> replies;
-    Status status = state_.Handle(from, std::move(request), replies);
-    for (const OutgoingReply& reply : replies) {
-      const auto found = sessions_.find(reply.to);
-      Require(found != sessions_.end());
-      const auto session = found->second;
-      session->Queue(reply.reply);
-      session->Flush();
-      // Sending may have ended it: then nobody is told any more.
-    }
-    return status;
-  }
-
-  void OnEnded(ConnectionId connection) override {
-    const auto found = sessions_.find(connection);
-    Require(found != sessions_.end());
-    held_bytes_ -= found->second->held_bytes();
-    sessions_.erase(found);
-    state_.Disconnect(connection);
-    if (sessions_.empty()) Require(held_bytes_ == 0);
-  }
-
-  void OnStalled() override {}
-
-  bool OnHeldBytes(size_t before, size_t now) override {
-    held_bytes_ += now - before;
-    return held_bytes_ <= kMostHeldBytes;
-  }
-
-  bool IsForeign(const StoreSession& /*session*/, char first_byte) const override {
-    return first_byte == 'd';
-  }
-
-  void OnForeign(ConnectionId from, UniqueFd fd, std::string received) override {
-    Require(fd.valid() && received.front() == 'd');
-    OnEnded(from);
-  }
-
- private:
-  asio::io_context io_;
-  StoreState state_{kStoreLimits};
-  std::map<ConnectionId, std::shared_ptr<StoreSession>> sessions_;
-  size_t held_bytes_ = 0;
-  ConnectionId next_id_ = 1;
-  std::array<char, 4096> scratch_{};
-};
+constexpr ServerLimits kLimits = {
+    .wire = {.max_key_bytes = 64,
+             .max_value_bytes = 4096,
+             .max_keys = 64,
+             .max_message_bytes = 8192},
+    .store = {.max_total_bytes = 100'000, .max_entries = 100, .max_reply_bytes = 50'000},
+    .max_unsent_bytes = 1024,
+    .max_held_bytes = 200'000};
 
 class Client {
  public:
-  void Connect(Server& server) {
-    int pair[2] = {-1, -1};
-    Require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) == 0);
-    fd_ = UniqueFd(pair[0]);
-    server.Accept(UniqueFd(pair[1]));
-  }
+  void Connect(SessionServer& server) { fd_ = server.Connect().second; }
 
   void Send(std::string_view bytes) {
     (void)send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -120,7 +45,7 @@ class Client {
   UniqueFd fd_;
 };
 
-void Step(Input& input, Server& server, Client& client) {
+void Step(Input& input, SessionServer& server, Client& client) {
   const uint8_t choice = input.Byte();
   if (choice < 0x60) {
     std::string bytes;
@@ -165,7 +90,7 @@ void Step(Input& input, Server& server, Client& client) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace ddprun::fuzz;
   Input input(data, size);
-  Server server;
+  SessionServer server(kLimits);
   std::array<Client, kClients> clients;
   for (Client& client : clients) client.Connect(server);
   while (!input.empty()) {
