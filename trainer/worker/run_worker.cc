@@ -13,6 +13,7 @@
 #include "base/stop_signals.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/compute/block_cache.h"
+#include "trainer/compute/math_kernels.h"
 #include "trainer/config/facts.h"
 #include "trainer/config/parallel_dims.h"
 #include "trainer/job/estimate_memory.h"
@@ -139,6 +140,7 @@ int RunWorker(const Job& job, const Environment& environment) {
     NoteStopSignals(environment);
     const StopRequest stop(job.config.run, environment);
     SetThreads(job.config.training, environment);
+    ChooseMathKernels();
     CacheTensorMemory();
     const RankInfo rank = ValueOrThrow(ReadRankInfo(environment));
     NameInStacks("rank " + std::to_string(rank.rank));

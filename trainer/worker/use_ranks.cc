@@ -6,6 +6,7 @@
 #include "base/failure.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/compute/device.h"
+#include "trainer/compute/math_kernels.h"
 #include "trainer/worker/compute_setup.h"
 #include "trainer/worker/device_mesh.h"
 
@@ -27,6 +28,7 @@ UseRanks MeetToUse(const std::string& device, const Environment& environment, Jo
   }
   ranks.note = PutOnDeviceOf(device, "--device", job.device, rank, environment, timeout, mesh);
   UseDevice(mesh.device);
+  ChooseMathKernels();
   if (!mesh.device.is_cpu()) {
     SetUpDevices(job.config.training, std::holds_alternative<BertOptions>(job.model));
   }

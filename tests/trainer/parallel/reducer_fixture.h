@@ -8,6 +8,7 @@
 
 #include "tests/trainer/comm/rank_threads.h"
 #include "trainer/comm/host_process_group.h"
+#include "trainer/compute/math_kernels.h"
 
 namespace ddprun::trainer {
 
@@ -21,6 +22,7 @@ inline void WithGroup(
   ASSERT_TRUE(memory.has_value());
   // Made at first use behind a guard that the thread sanitizer does not see in LibTorch.
   (void)at::detail::getDefaultCPUGenerator();
+  ChooseMathKernels();  // before the ranks, which compute at the same time
   RunRanks(size, [&](int rank) {
     const auto group = HostProcessGroup::Create(*memory, {.rank = rank, .size = size});
     body(group, rank);
