@@ -1,10 +1,11 @@
-// Registers torch.ops.ddprun.attach, which ddprun/torch/__init__.py calls. No header of Python is
-// needed, so one library fits every Python.
+// Registers torch.ops.ddprun.attach and settle, which ddprun/torch/__init__.py calls. No header of
+// Python is needed, so one library fits every Python.
 #include <torch/library.h>
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "python/torch_backend.h"
+#include "trainer/comm/operation_queue.h"
 #include "trainer/comm/store_start.h"
 
 namespace ddprun::python {
@@ -36,6 +37,9 @@ TORCH_LIBRARY(ddprun, library) {
       // NOLINTNEXTLINE(performance-unnecessary-value-param): torch passes lists by value
       [](const c10::intrusive_ptr<c10d::ProcessGroup>& group, std::vector<int64_t> ranks,
          int64_t attempt, int64_t timeout_ms) { Attach(group, ranks, attempt, timeout_ms); });
+  library.def("settle(int limit_ms) -> ()", [](int64_t limit_ms) {
+    trainer::OperationQueue::Settle(std::chrono::milliseconds(limit_ms));
+  });
 }
 
 }  // namespace ddprun::python

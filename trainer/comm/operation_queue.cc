@@ -1,5 +1,8 @@
 #include "trainer/comm/operation_queue.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
 #include <condition_variable>
 #include <deque>
 #include <mutex>
@@ -16,6 +19,35 @@ using EntryPtr = std::shared_ptr<OperationQueue::Entry>;
 
 // Threads that may stay idle beside each other: one serves while the other makes a call.
 constexpr int kSpareThreads = 2;
+
+// Operations that wait in a queue, and threads of queues that may have one in hand.
+std::atomic<int> unsettled = 0;
+std::atomic<bool> closed = false;  // by Settle()
+
+// Keeps for ever what this thread holds. Python 3.14 does so with threads that ask for its lock
+// after its end; earlier ones end such a thread.
+[[noreturn]] void Rest() {
+  --unsettled;
+  for (;;) ::pause();
+}
+
+// A thread of a queue has one while it may run an operation, finish it or free it.
+class AtWork {
+ public:
+  AtWork() {
+    ++unsettled;
+    if (closed) Rest();
+  }
+  ~AtWork() { --unsettled; }
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+};
+
+// A child of fork() has no threads of its parent.
+void ForgetThreadsInForkedChildren() {
+  [[maybe_unused]] static const int once =
+      ::pthread_atfork(nullptr, nullptr, [] { unsettled = 0; });
+}
 
 Status RunCatching(const OperationQueue::Function& run) {
   try {
@@ -44,9 +76,16 @@ struct OperationQueue::State {
     return entries.empty();
   }
 
+  // REQUIRES: mutex is held.
+  void Add(EntryPtr entry) {
+    ++unsettled;
+    entries.push_back(std::move(entry));
+  }
+
   EntryPtr TakeFront() {
     const std::lock_guard lock(mutex);
     if (entries.empty()) return nullptr;
+    --unsettled;
     EntryPtr entry = std::move(entries.front());
     entries.pop_front();
     return entry;
@@ -76,6 +115,8 @@ struct OperationQueue::State {
       if (entry == nullptr) return nullptr;
       status = RunCatching(entry->run);
     }
+    // Python's lock is not for this thread of the queue after Settle(), so the captures stay.
+    if (done == nullptr && closed) static_cast<void>(new Function(std::move(entry->run)));
     return Finish(entry, std::move(status));
   }
 
@@ -94,20 +135,32 @@ struct OperationQueue::State {
       changed.wait(lock, [this] { return stopping || !entries.empty(); });
       if (stopping) return;
       lock.unlock();
-      const std::function<void()> afterwards = RunFront(nullptr);
+      const bool away = ServeOne(self);
       lock.lock();
-      if (afterwards == nullptr) continue;
-      if (--serving == 0 && !stopping) AddThread(self);
-      lock.unlock();
-      afterwards();
-      lock.lock();
+      if (!away) continue;
       if (serving >= kSpareThreads) return;
       ++serving;
     }
   }
+
+  // Returns whether this thread has made a call, and so has stopped to serve.
+  bool ServeOne(const std::shared_ptr<State>& self) {
+    const AtWork at_work;
+    const std::function<void()> afterwards = RunFront(nullptr);
+    if (closed) Rest();
+    if (afterwards == nullptr) return false;
+    {
+      const std::lock_guard lock(mutex);
+      if (--serving == 0 && !stopping) AddThread(self);
+    }
+    afterwards();
+    return true;
+  }
 };
 
-OperationQueue::OperationQueue() : state_(std::make_shared<State>()) {}
+OperationQueue::OperationQueue() : state_(std::make_shared<State>()) {
+  ForgetThreadsInForkedChildren();
+}
 
 OperationQueue::~OperationQueue() {
   std::deque<EntryPtr> cancelled;  // taken at once, because the threads are not joined
@@ -124,6 +177,7 @@ OperationQueue::~OperationQueue() {
                .hint = "Before you leave the group, wait for all operations that you started.",
                .page = "collective-cancelled"};
     if (const auto afterwards = state_->Finish(entry, std::move(gone))) afterwards();
+    --unsettled;
   }
 }
 
@@ -133,9 +187,10 @@ EntryPtr OperationQueue::Submit(Function run) {
   {
     const std::lock_guard lock(state_->mutex);
     if (state_->serving == 0) State::AddThread(state_);
-    state_->entries.push_back(entry);
+    state_->Add(entry);
   }
   state_->changed.notify_one();
+  if (closed) Wait(*entry);
   return entry;
 }
 
@@ -166,10 +221,22 @@ Status OperationQueue::RunNow(Function run) {
   entry->run = std::move(run);
   {
     const std::lock_guard lock(state_->mutex);
-    state_->entries.push_back(entry);  // no notify: Wait() runs it on this thread
+    state_->Add(entry);  // no notify: Wait() runs it on this thread
   }
   Wait(*entry);
   return std::move(entry->status);
+}
+
+void OperationQueue::Settle(std::chrono::milliseconds limit) {
+  const auto deadline = std::chrono::steady_clock::now() + limit;
+  const auto wait = [deadline] {
+    while (unsettled > 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  };
+  wait();
+  closed = true;
+  wait();  // for a thread that has begun in between
 }
 
 }  // namespace ddprun::trainer

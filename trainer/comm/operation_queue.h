@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -40,6 +41,11 @@ class OperationQueue {
   void Wait(Entry& entry);
   // Waits until all earlier operations and `run` are done. This thread may run them itself.
   Status RunNow(Function run);
+
+  // For the end of a Python program, while its lock can still be taken. Waits, at most `limit`,
+  // until the queues of this process have no operations and their threads make no calls. From then
+  // on these threads free and call nothing, and Submit() runs the operation itself.
+  static void Settle(std::chrono::milliseconds limit);
 
  private:
   struct State;  // shared with the background thread

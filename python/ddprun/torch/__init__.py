@@ -4,6 +4,7 @@ import ddprun.torch
 torch.distributed.init_process_group("ddprun")  # or "cpu:ddprun,cuda:nccl"
 """
 
+import atexit
 import collections
 import pathlib
 
@@ -18,6 +19,11 @@ if _found != TORCH:
                       f"{torch.__version__}: build it with this torch, by pip wheel "
                       "--no-build-isolation ./python or by cmake -DDDPRUN_TORCH=FOLDER")
 torch.ops.load_library(str(pathlib.Path(__file__).with_name("libddprun_torch.so")))
+
+# When Python ends, it ends each thread that asks for its lock, as callbacks of futures do and
+# threads that free tensors. PyTorch's code does not survive that: the process would die of SIGABRT.
+# So operations that are under way and their callbacks get 2 s, and later ones stay where they are.
+atexit.register(torch.ops.ddprun.settle, 2000)
 
 # torch uses the names of groups again. So a group's keys in the store also have the number of
 # groups of this name and these ranks that this process has made; it is equal on all of them.
