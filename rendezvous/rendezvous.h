@@ -2,9 +2,11 @@
 // the agent's event loop, so that the loop serves signals and the store's server meanwhile.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,6 +44,8 @@ struct RoundEnd {
   int node_rank = -1;        // of the node that caused the end; -1 means that none is known
   std::string message = {};  // one line: which rank and how
   int exit_code = 1;         // exit code of ddprun on every node if kind is kJobFailed
+  // On this node only: its workers must have ended by then, because others may start new ones.
+  std::optional<std::chrono::milliseconds> stop_within = {};
   // What is known of the worker that failed first (PeerWorker). The rendezvous passes it on to the
   // other nodes unchanged. nullptr means that nothing is known.
   std::shared_ptr<const nlohmann::json> worker = nullptr;

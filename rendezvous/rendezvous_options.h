@@ -35,6 +35,8 @@ struct JobRules {
 struct KeepAlive {
   std::chrono::milliseconds interval{5'000};
   int max_attempts = 3;
+
+  std::chrono::milliseconds limit() const { return interval * max_attempts; }
 };
 
 struct RendezvousOptions {
@@ -49,6 +51,9 @@ struct RendezvousOptions {
   // Where the nodes meet. static: MASTER_ADDR and MASTER_PORT of node 0; on a single node, port 0
   // means a free port. c10d: host and port of the coordinator.
   HostPort endpoint = {"127.0.0.1", 0};
+  // c10d: the hosts among which the nodes elect the coordinator's, so that the job outlives each of
+  // them; an odd number. The same on all nodes; `endpoint` is the first. Empty: `endpoint` alone.
+  std::vector<HostPort> hosts = {};
   // Keeps out who does not belong to the job; nullptr lets everyone in. Servers of one process
   // share it, so that who has passed at one of them is known at the others.
   std::shared_ptr<Gate> gate = nullptr;
@@ -66,6 +71,9 @@ struct RendezvousOptions {
   std::optional<bool> is_host;
   std::chrono::milliseconds close_timeout{30'000};
   KeepAlive keep_alive;
+  // c10d with several hosts: if the leader is lost, workers are ended within this time. The next
+  // leader waits so long for nodes of which it has not heard. The same on all nodes.
+  std::chrono::milliseconds stop_timeout{20'000};
   // c10d: how long a node tries to reach the round's store, which listens already, before it
   // reports that it cannot.
   std::chrono::milliseconds reach_timeout{10'000};

@@ -255,6 +255,9 @@ void Agent::StopWorkers() {
     } else {
       attempt_->Kill();
     }
+    if (const auto& end = ending_.end(); end && end->stop_within) {
+      alarm_ = surroundings_.clock.Set(*end->stop_within, [this] { attempt_->Kill(); });
+    }
   }
   PostIfSettled();
 }

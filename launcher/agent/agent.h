@@ -107,7 +107,7 @@ class Agent {
   StopSignalPolicy stop_policy_;
   CrashLoop crash_loop_;
   JobHistory history_;
-  Clock::Alarm alarm_;  // the pause before JoinAgain() joins, or the limit of Leave()
+  Clock::Alarm alarm_;  // the pause before JoinAgain() joins, or the limit of Leave() or a stop
   std::shared_ptr<rendezvous::Rendezvous> rendezvous_;
   std::optional<JobOutput> output_;
   std::unique_ptr<TemplateHost> template_;

@@ -22,7 +22,8 @@ bool JobFailed(const JobCauses& causes) {
 }
 
 bool EndsGently(const rendezvous::RoundEnd& end) {
-  const bool node_came = end.kind == rendezvous::RoundEnd::Kind::kRegroup && end.node_rank < 0;
+  const bool node_came =
+      end.kind == rendezvous::RoundEnd::Kind::kRegroup && end.node_rank < 0 && !end.stop_within;
   return node_came || end.exit_code == kStoppedStatus || end.exit_code == StoppedCode(SIGINT);
 }
 

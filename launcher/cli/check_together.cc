@@ -1,6 +1,9 @@
+#include <algorithm>
 #include <filesystem>
 
+#include "base/text.h"
 #include "launcher/cli/command_line.h"
+#include "launcher/cli/read_value.h"
 #include "rendezvous/backends.h"
 
 namespace ddprun::launcher {
@@ -8,6 +11,8 @@ namespace ddprun::launcher {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr size_t kMostHosts = 9;  // of --rdzv_endpoint
 
 // A file that each run writes to its folder.
 constexpr std::string_view kResolvedConfig = "config.resolved.json";
@@ -45,6 +50,11 @@ Status SettleFixed(Options& options) {
                             " nodes: only --rdzv_backend=c10d lets them come and go");
     rules.min_nodes = rules.max_nodes;
   }
+  if (options.rdzv_endpoint.find(',') != std::string::npos) {
+    return Contradict(
+        "--rdzv_endpoint names several hosts, and --rdzv_backend=static meets at one.",
+        "Add --rdzv_backend=c10d, or name one host.");
+  }
   if (!options.rdzv_endpoint.empty()) {
     DDPRUN_ASSIGN(const rendezvous::HostPort given,
                   rendezvous::ParseHostPort(options.rdzv_endpoint, rdzv.endpoint.port));
@@ -59,14 +69,49 @@ Status SettleFixed(Options& options) {
                                      ".");
 }
 
+// A majority of an even number of hosts outlives no more losses than one of one host less.
+Status CheckHosts(const Options& options) {
+  const std::vector<rendezvous::HostPort>& hosts = options.rdzv.hosts;
+  for (size_t i = 0; i < hosts.size(); ++i) {
+    if (std::find(hosts.begin(), hosts.begin() + static_cast<long>(i), hosts[i]) ==
+        hosts.begin() + static_cast<long>(i)) {
+      continue;
+    }
+    return BadValue("--rdzv_endpoint", "--rdzv_endpoint names " + ToString(hosts[i]) + " twice.");
+  }
+  if (hosts.size() % 2 == 1 && hosts.size() <= kMostHosts) return {};
+  return BadValue("--rdzv_endpoint",
+                  "--rdzv_endpoint names " + std::to_string(hosts.size()) +
+                      " hosts; expected one, or an odd number from 3 to " +
+                      std::to_string(kMostHosts) + ".",
+                  "The leader needs the votes of more than half of the hosts, so two of them "
+                  "outlive the loss of neither.\nAny machine with `ddprun store` can be one more.");
+}
+
+Status ReadHosts(Options& options) {
+  rendezvous::RendezvousOptions& rdzv = options.rdzv;
+  rdzv.hosts.clear();
+  for (const std::string_view part : SplitAt(options.rdzv_endpoint, ',')) {
+    DDPRUN_ASSIGN(auto host, rendezvous::ParseHostPort(TrimBlanks(part), options.backend->port));
+    rdzv.hosts.push_back(std::move(host));
+  }
+  rdzv.endpoint = rdzv.hosts.front();
+  if (rdzv.hosts.size() == 1) rdzv.hosts.clear();
+  if (rdzv.hosts.empty()) return {};
+  if (rdzv.is_host == true) {
+    return Contradict(
+        "--rdzv_conf=is_host=1 makes this node the host of the rendezvous, and "
+        "--rdzv_endpoint names several hosts.",
+        "Leave is_host out: each node finds its own address in the list.");
+  }
+  return CheckHosts(options);
+}
+
 Status SettleMeeting(Options& options) {
   rendezvous::RendezvousOptions& rdzv = options.rdzv;
   const bool alone = rdzv.rules.max_nodes == 1;
   rdzv.endpoint = {"localhost", alone ? uint16_t{0} : options.backend->port};
-  if (!options.rdzv_endpoint.empty()) {
-    DDPRUN_ASSIGN(rdzv.endpoint,
-                  rendezvous::ParseHostPort(options.rdzv_endpoint, options.backend->port));
-  }
+  if (!options.rdzv_endpoint.empty()) DDPRUN_TRY(ReadHosts(options));
   // A single node whose port no other node can know needs no c10d.
   if (!alone || rdzv.endpoint.port != 0) return {};
   SettleStandalone(options);

@@ -1,4 +1,7 @@
 // Flags by which the nodes of a job find each other.
+#include <algorithm>
+
+#include "base/text.h"
 #include "launcher/cli/command_line.h"
 #include "launcher/cli/flag.h"
 #include "launcher/cli/read_value.h"
@@ -59,13 +62,16 @@ std::vector<Flag> RendezvousFlags() {
        .variable = "PET_RDZV_ENDPOINT",
        .value = "HOST:PORT",
        .help = "Where the nodes meet, the same on all (default: c10d localhost:29400; static "
-               "master_addr:master_port)",
-       .expected = "host, host:port or [IPv6 address]:port",
+               "master_addr:master_port). With c10d also A,B,C: three hosts or more, of which a "
+               "minority may be lost",
+       .expected = "host, host:port or [IPv6 address]:port, or several of them",
        .read =
            [](std::string_view text, Options& o) {
              o.rdzv_endpoint = TrimBlanks(text);
              return o.rdzv_endpoint.empty() ||
-                    rendezvous::ParseHostPort(o.rdzv_endpoint).has_value();
+                    std::ranges::all_of(SplitAt(o.rdzv_endpoint, ','), [](std::string_view host) {
+                      return rendezvous::ParseHostPort(TrimBlanks(host)).has_value();
+                    });
            }},
       {.name = "rdzv_id",
        .variable = "PET_RDZV_ID",

@@ -24,7 +24,8 @@ std::string NodeFlagsText(const Options& options) {
     add("master_port", std::to_string(rdzv.endpoint.port));
   } else {
     add("rdzv_backend", std::string(options.backend->name));
-    add("rdzv_endpoint", rendezvous::ToString(rdzv.endpoint));
+    add("rdzv_endpoint",
+        rdzv.hosts.empty() ? rendezvous::ToString(rdzv.endpoint) : options.rdzv_endpoint);
   }
   if (rules.spares > 0) add("spares", std::to_string(rules.spares));
   if (rdzv.run_id != "none") add("rdzv_id", rdzv.run_id);

@@ -39,7 +39,7 @@ bool ReadIsHost(std::string_view text, To& to) {
 constexpr std::string_view kSeconds = "a time in seconds, more than 0";
 
 // Keys are read in this order.
-constexpr std::array<Key, 10> kKeys = {{
+constexpr std::array<Key, 11> kKeys = {{
     // torchrun's c10d ignores this key, but users mean join_timeout.
     {"timeout", kSeconds, ReadJoinTimeout},
     {"join_timeout", kSeconds, ReadJoinTimeout},
@@ -58,6 +58,8 @@ constexpr std::array<Key, 10> kKeys = {{
      [](std::string_view text, To& to) {
        return ReadBounded(text, 1, 1000, to.keep_alive.max_attempts);
      }},
+    {"stop_timeout", kSeconds,
+     [](std::string_view text, To& to) { return ReadSeconds(text, 0.001, to.stop_timeout); }},
     {"read_timeout", kSeconds, IsTime},
     {"is_host", "true or false", ReadIsHost},
     {"store_type", "tcp (a shared file cannot tell who is there)",

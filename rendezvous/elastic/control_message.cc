@@ -1,6 +1,7 @@
 #include "rendezvous/elastic/control_message.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include <nlohmann/json.hpp>
 
@@ -15,6 +16,9 @@ using std::chrono::milliseconds;
 namespace {
 
 constexpr size_t kMaxShortText = 512;
+constexpr size_t kMaxHostsText = 4 << 10;
+constexpr size_t kMaxJobText = 8 << 10;  // of a ballot: its run id and its hosts
+constexpr size_t kMaxHosts = 100;
 constexpr size_t kMaxEndText = 4 << 10;
 constexpr size_t kMaxWorkerBytes = 128 << 10;
 constexpr int64_t kMaxMs = int64_t{1000} * 3600 * 24 * 366;  // the limit of ParseSeconds()
@@ -31,6 +35,19 @@ std::string ShortText(const json& message, const char* key) {
 
 bool InRange(int64_t value, int64_t least, int64_t most) {
   return least <= value && value <= most;
+}
+
+std::optional<Past> PastOf(const json& message) {
+  const Past past{.rounds = SmallOf(message, "rounds"),
+                  .restarts = SmallOf(message, "restarts"),
+                  .nodes = SmallOf(message, "nodes")};
+  const bool sane = past.rounds >= 1 && past.restarts >= 0 && InRange(past.nodes, 1, kMaxNodes);
+  return sane ? std::optional(past) : std::nullopt;
+}
+
+// Numbers without a sign travel as numbers with one.
+uint64_t IdOf(const json& message, const char* key) {
+  return static_cast<uint64_t>(NumberOf(message, key));
 }
 
 }  // namespace
@@ -54,6 +71,11 @@ json ToJson(const Hello& hello) {
                   {"keep_alive_max_attempt", hello.keep_alive.max_attempts},
                   {"local_addr", hello.local_addr}};
   if (hello.node.wished_rank) message["node_rank"] = *hello.node.wished_rank;
+  if (!hello.hosts.empty()) message["hosts"] = hello.hosts;
+  if (const auto& past = hello.node.past) {
+    message["past"] = {
+        {"rounds", past->rounds}, {"restarts", past->restarts}, {"nodes", past->nodes}};
+  }
   return message;
 }
 
@@ -82,19 +104,75 @@ Result<Hello> ParseHello(const json& message) {
   hello.keep_alive.interval = milliseconds(NumberOf(message, "keep_alive_interval_ms"));
   hello.keep_alive.max_attempts = SmallOf(message, "keep_alive_max_attempt");
   hello.local_addr = ShortText(message, "local_addr");
+  hello.hosts = TextOf(message, "hosts");
+  if (message.contains("past")) hello.node.past = PastOf(message["past"]);
   const bool sane = InRange(hello.rules.min_nodes, 1, hello.rules.max_nodes) &&
                     InRange(hello.rules.max_nodes, 1, kMaxNodes) && hello.rules.max_restarts >= 0 &&
                     InRange(hello.rules.join_timeout.count(), 1, kMaxMs) &&
                     InRange(hello.rules.last_call_timeout.count(), 0, kMaxMs) &&
                     InRange(hello.node.local_world_size, 0, kMaxLocalWorkers) &&
                     InRange(hello.keep_alive.interval.count(), 1, kMaxMs) &&
-                    InRange(hello.keep_alive.max_attempts, 1, 1'000'000);
+                    InRange(hello.keep_alive.max_attempts, 1, 1'000'000) &&
+                    hello.hosts.size() <= kMaxHostsText;
   if (!sane) return BadHello("its numbers make no sense");
   return hello;
 }
 
-std::string ProblemOf(const json& unreached) {
-  return ShortText(unreached, "problem");
+json ToJson(const Ballot& ballot) {
+  json message = {{"type", "ballot"},
+                  {"kind", static_cast<int>(ballot.kind)},
+                  {"job", ballot.job},
+                  {"candidate", ballot.candidate},
+                  {"epoch", ballot.epoch},
+                  {"process", static_cast<int64_t>(ballot.process)},
+                  {"lease_ms", ballot.lease.count()},
+                  {"all_new", json::array()}};
+  for (const uint64_t id : ballot.all_new) message["all_new"].push_back(static_cast<int64_t>(id));
+  return message;
+}
+
+std::optional<Ballot> BallotOf(const json& message) {
+  Ballot ballot;
+  const int kind = SmallOf(message, "kind");
+  ballot.kind = static_cast<Ballot::Kind>(kind);
+  ballot.job = TextOf(message, "job");
+  ballot.candidate = SmallOf(message, "candidate");
+  ballot.epoch = NumberOf(message, "epoch");
+  ballot.process = IdOf(message, "process");
+  ballot.lease = milliseconds(NumberOf(message, "lease_ms"));
+  const json ids = message.contains("all_new") ? message["all_new"] : json();
+  for (const json& id : ids) {
+    if (id.is_number_integer() && ballot.all_new.size() < kMaxHosts) {
+      ballot.all_new.push_back(static_cast<uint64_t>(id.get<int64_t>()));
+    }
+  }
+  const bool sane = InRange(kind, 0, 2) && InRange(ballot.candidate, 0, kMaxHosts - 1) &&
+                    InRange(ballot.epoch, 0, INT64_MAX - 1) &&
+                    InRange(ballot.lease.count(), 1, kMaxMs) && ballot.job.size() <= kMaxJobText;
+  return sane ? std::optional(std::move(ballot)) : std::nullopt;
+}
+
+json ToJson(const Vote& vote) {
+  return {
+      {"type", "vote"},      {"granted", vote.granted}, {"voter", static_cast<int64_t>(vote.voter)},
+      {"epoch", vote.epoch}, {"leader", vote.leader},   {"left_ms", vote.left.count()}};
+}
+
+std::optional<Vote> VoteOf(const json& message) {
+  if (TextOf(message, "type") != "vote") return std::nullopt;
+  const Vote vote{.granted = FlagOf(message, "granted"),
+                  .voter = IdOf(message, "voter"),
+                  .epoch = NumberOf(message, "epoch"),
+                  .leader = SmallOf(message, "leader"),
+                  .left = milliseconds(NumberOf(message, "left_ms"))};
+  const bool sane = InRange(vote.epoch, 0, INT64_MAX - 1) && InRange(vote.left.count(), 0, kMaxMs);
+  return sane ? std::optional(vote) : std::nullopt;
+}
+
+std::optional<uint16_t> PortOf(const json& message, const char* key) {
+  const int64_t port = NumberOf(message, key);
+  if (!InRange(port, 1, 65535)) return std::nullopt;
+  return static_cast<uint16_t>(port);
 }
 
 RoundEnd EndOf(const json& message) {
@@ -127,12 +205,6 @@ json ToJson(const ReachStore& reach) {
           {"role_world_size", membership.role_world_size},
           {"master_addr", membership.master_addr},
           {"master_port", membership.master_port}};
-}
-
-std::optional<uint16_t> PortOf(const json& message, const char* key) {
-  const int64_t port = NumberOf(message, key);
-  if (!InRange(port, 1, 65535)) return std::nullopt;
-  return static_cast<uint16_t>(port);
 }
 
 std::optional<Membership> MembershipOf(const json& reach) {
@@ -196,6 +268,31 @@ Error RefusalOf(const json& refuse) {
 
 json ToJson(const ReportProgress& progress) {
   return {{"type", "progress"}, {"line", progress.line}};
+}
+
+Actions TakeMessage(RoundState& state,
+                    const Sender& sender,
+                    const json& message,
+                    RoundState::Time now) {
+  const std::string type = TextOf(message, "type");
+  const int64_t attempt = NumberOf(message, "attempt");
+  const NodeId id = sender.id;
+  if (type == "join") return state.OnJoin(id, sender.info, now);
+  if (type == "opened") {
+    const auto port = PortOf(message, "port");
+    if (!port) return state.OnUnreached(id, attempt, "it has no port", now);
+    return state.OnOpened(id, attempt, {sender.store_address, *port});
+  }
+  if (type == "reached") return state.OnReached(id, attempt);
+  if (type == "unreached") {
+    return state.OnUnreached(id, attempt, ShortText(message, "problem"), now);
+  }
+  if (type == "end") return state.OnEnd(id, attempt, EndOf(message), now);
+  if (type == "leave") return state.OnLeave(id, attempt, now);
+  if (type == "withdraw") {
+    return state.OnWithdraw(id, EndOf(message), FlagOf(message, "ends_job"), now);
+  }
+  return {};
 }
 
 }  // namespace ddprun::rendezvous

@@ -1,8 +1,9 @@
 // Converts the messages of a control connection to and from JSON. Pure.
 //
 // Node to coordinator: hello, join, opened, reached, unreached, end, leave, withdraw, heard.
-// Coordinator to node: other_job, open, reach, start, end, all_left, refuse, progress, withdrawn.
-// Both: alive.
+// Coordinator to node: other_job, elsewhere, open, reach, start, end, all_left, refuse, progress,
+// withdrawn.
+// Both: alive. Between the hosts of a job with several: ballot, vote.
 #pragma once
 
 #include <optional>
@@ -12,7 +13,9 @@
 
 #include "base/result.h"
 #include "rendezvous/elastic/control_channel.h"
+#include "rendezvous/elastic/election.h"
 #include "rendezvous/elastic/round_state.h"
+#include "rendezvous/elastic/store_place.h"
 
 namespace ddprun::rendezvous {
 
@@ -28,17 +31,12 @@ struct Hello {
   NodeInfo node;
   KeepAlive keep_alive;
   std::string local_addr;  // --local_addr; empty means the address that the coordinator sees
+  std::string hosts;  // where a leader is elected: "a:29400,b:29400,c:29400"; empty for one host
 };
 
 nlohmann::json ToJson(const Hello& hello);
 // Reads a node's hello. The error says what is wrong with the message.
 Result<Hello> ParseHello(const nlohmann::json& message);
-
-// Where the node of rank 0 opens a round's store.
-struct StorePlace {
-  std::string address;         // by which the other nodes reach the store
-  bool loopback_only = false;  // all nodes are on this machine
-};
 
 nlohmann::json ToJson(const OpenStore& open, const StorePlace& place);
 nlohmann::json ToJson(const ReachStore& reach);
@@ -52,11 +50,26 @@ nlohmann::json ToJson(const AllLeft& left);
 nlohmann::json ToJson(const RefuseJoin& refuse);
 nlohmann::json ToJson(const ReportProgress& progress);
 
-// Returns the text in an "unreached" that says what went wrong.
-std::string ProblemOf(const nlohmann::json& unreached);
+nlohmann::json ToJson(const Ballot& ballot);
+// Returns nullopt if the message is no ballot that a host would send.
+std::optional<Ballot> BallotOf(const nlohmann::json& message);
+nlohmann::json ToJson(const Vote& vote);
+std::optional<Vote> VoteOf(const nlohmann::json& message);
 
 // Returns the port if it is from 1 to 65535, otherwise nullopt.
 std::optional<uint16_t> PortOf(const nlohmann::json& message, const char* key);
+
+// The node that sent a message.
+struct Sender {
+  NodeId id = 0;
+  const NodeInfo& info;
+  const std::string& store_address;  // of the round that is being formed
+};
+// Gives a message after the hello to the node's job.
+Actions TakeMessage(RoundState& state,
+                    const Sender& sender,
+                    const nlohmann::json& message,
+                    RoundState::Time now);
 
 // Returns nullopt if the message holds no valid membership.
 std::optional<Membership> MembershipOf(const nlohmann::json& reach);

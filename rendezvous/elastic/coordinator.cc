@@ -13,8 +13,9 @@
 #include "rendezvous/elastic/control_channel.h"
 #include "rendezvous/elastic/control_message.h"
 #include "rendezvous/elastic/elastic_text.h"
+#include "rendezvous/elastic/leadership.h"
 #include "rendezvous/elastic/round_state.h"
-#include "rendezvous/net/quote_received.h"
+#include "rendezvous/elastic/store_place.h"
 #include "rendezvous/peer_json.h"
 #include "rendezvous/store/store_server.h"
 
@@ -29,41 +30,20 @@ using Clock = std::chrono::steady_clock;
 // The most connections that have not sent their hello yet.
 constexpr size_t kMaxStrangers = 4096;
 
-// Returns the error of two nodes of one job whose rules differ; nullopt if the rules agree.
-std::optional<Error> Disagreement(const JobRules& here, const JobRules& there) {
-  const std::string nnodes = NnodesText(here.min_nodes, here.max_nodes);
-  const std::string other = NnodesText(there.min_nodes, there.max_nodes);
-  if (nnodes != other) return NodesDisagree("--nnodes", nnodes, other);
-  if (here.max_restarts != there.max_restarts) {
-    return NodesDisagree("--max_restarts", std::to_string(here.max_restarts),
-                         std::to_string(there.max_restarts));
-  }
-  if (here.spares == there.spares) return std::nullopt;
-  return NodesDisagree("--spares", std::to_string(here.spares), std::to_string(there.spares));
-}
-
-// Returns "" for messages that are not logged.
-std::string LogLine(const Outgoing& outgoing, size_t num_members) {
-  if (std::holds_alternative<StartRound>(outgoing.what)) {
-    return "a round starts, nodes: " + std::to_string(num_members);
-  }
-  if (std::holds_alternative<AllLeft>(outgoing.what)) return "all workers ended well";
-  if (const auto* told = std::get_if<ReportEnd>(&outgoing.what)) {
-    return std::string(NameOf(told->end.kind)) + ": " + told->end.message;
-  }
-  const auto* refused = std::get_if<RefuseJoin>(&outgoing.what);
-  return refused == nullptr ? "" : "a node was refused: " + refused->error.title;
-}
-
 }  // namespace
 
 class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl> {
  public:
   Impl(asio::io_context& io, CoordinatorOptions options)
-      : io_(io), options_(std::move(options)), timer_(io), hearing_(io) {}
+      : io_(io),
+        options_(std::move(options)),
+        voter_(RandomId(), Clock::now()),
+        timer_(io),
+        hearing_(io) {}
 
   void Stop() {
     stopped_ = true;
+    leads_ = nullptr;
     on_heard_ = nullptr;
     peers_.clear();
     strangers_ = owing_ = 0;
@@ -94,6 +74,19 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     hearing_.async_wait([self = shared_from_this()](const asio::error_code& error) {
       if (!error) self->Heard();
     });
+  }
+
+  void Lead(std::function<bool()> leads, ElectionTime others_stopped) {
+    if (leads == nullptr) StepDown();
+    leads_ = std::move(leads);
+    others_stopped_ = others_stopped;
+  }
+
+  // An agent votes on its own job only, whose list of hosts all hosts must have.
+  Vote OnBallot(const Ballot& ballot) {
+    const bool is_own = ballot.job == ElectedJob(options_.run_id, options_.hosts);
+    if (!options_.run_id.empty() && !is_own) return {};
+    return voter_.OnBallot(ballot, Clock::now());
   }
 
   size_t num_connections() const { return peers_.size(); }
@@ -131,38 +124,27 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   }
 
   void OnMessage(NodeId id, const json& message) {
-    Peer& peer = peers_.at(id);
+    StepDownIfDeposed();
+    const auto found = peers_.find(id);
+    if (found == peers_.end()) return;
+    Peer& peer = found->second;
     if (peer.dismissed) return;
-    if (!peer.hello) return OnHello(id, peer, message);
     const std::string type = TextOf(message, "type");
+    if (!peer.hello && type == "ballot") {
+      const auto ballot = BallotOf(message);
+      return Dismiss(peer, ToJson(ballot ? OnBallot(*ballot) : Vote()));
+    }
+    if (!peer.hello) return OnHello(id, peer, message);
     if (type == "alive") return;
     if (type == "heard") {
       Owe(peer, false);
       if (AllHeard()) PostHeard();
       return;
     }
-    Dispatch(*peer.job, Handle(*peer.job, id, peer, type, message));
+    const Sender sender{id, peer.hello->node, peer.job->place.address};
+    Dispatch(*peer.job, TakeMessage(peer.job->state, sender, message, Clock::now()));
     if (type == "withdraw") peer.channel->Send({{"type", "withdrawn"}});
     Tidy();
-  }
-
-  Actions Handle(Job& job, NodeId id, const Peer& peer, const std::string& type, const json& m) {
-    const auto now = Clock::now();
-    const int64_t attempt = NumberOf(m, "attempt");
-    if (type == "join") return job.state.OnJoin(id, peer.hello->node, now);
-    if (type == "opened") {
-      const auto port = PortOf(m, "port");
-      if (!port) return job.state.OnUnreached(id, attempt, "it has no port", now);
-      return job.state.OnOpened(id, attempt, {job.place.address, *port});
-    }
-    if (type == "reached") return job.state.OnReached(id, attempt);
-    if (type == "unreached") return job.state.OnUnreached(id, attempt, ProblemOf(m), now);
-    if (type == "end") return job.state.OnEnd(id, attempt, EndOf(m), now);
-    if (type == "leave") return job.state.OnLeave(id, attempt, now);
-    if (type == "withdraw") {
-      return job.state.OnWithdraw(id, EndOf(m), FlagOf(m, "ends_job"), now);
-    }
-    return {};
   }
 
   void OnHello(NodeId id, Peer& peer, const json& message) {
@@ -177,10 +159,19 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     if (!options_.run_id.empty() && hello->run_id != options_.run_id) {
       return Dismiss(peer, {{"type", "other_job"}, {"run_id", options_.run_id}});
     }
+    if (!options_.run_id.empty() && hello->hosts != options_.hosts) {
+      return Dismiss(peer, ToJson(RefuseJoin{HostsDisagree(options_.hosts, hello->hosts)}));
+    }
+    if (!hello->hosts.empty() && leads_ == nullptr) {
+      const std::string job = ElectedJob(hello->run_id, hello->hosts);
+      return Dismiss(peer, {{"type", "elsewhere"}, {"leader", voter_.LeaderOf(job, Clock::now())}});
+    }
     std::shared_ptr<Job>& job = jobs_[hello->run_id];
     const bool started_anew = job && job->state.done() && hello->requeues > job->requeues;
     if (job == nullptr || IsForgotten(*job) || started_anew) {
-      job = std::make_shared<Job>(Job{hello->run_id, hello->requeues, RoundState(hello->rules)});
+      const auto stopped = hello->hosts.empty() ? ElectionTime() : others_stopped_;
+      job = std::make_shared<Job>(
+          Job{hello->run_id, hello->requeues, RoundState(hello->rules, stopped)});
     }
     if (const auto error = Disagreement(hello->rules, job->state.rules())) {
       return Dismiss(peer, ToJson(RefuseJoin{*error}));
@@ -199,8 +190,27 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     ArmTimer();
   }
 
+  // Closes the connections of all nodes whose jobs have several hosts.
+  void StepDown() {
+    leads_ = nullptr;
+    for (auto peer = peers_.begin(); peer != peers_.end();) {
+      const bool led = peer->second.hello && !peer->second.hello->hosts.empty();
+      if (led) Forget(peer->second);
+      peer = led ? peers_.erase(peer) : std::next(peer);
+    }
+    if (AllHeard()) PostHeard();
+    Tidy();
+  }
+
+  // Called before anything is done for a node, because a timer may be late.
+  void StepDownIfDeposed() {
+    if (leads_ != nullptr && !leads_()) StepDown();
+  }
+
   void OnClosed(NodeId id, const std::string& reason) {
+    StepDownIfDeposed();
     const auto found = peers_.find(id);
+    if (found == peers_.end()) return;
     auto job = std::move(found->second.job);
     Forget(found->second);
     peers_.erase(found);
@@ -243,54 +253,27 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     }
   }
 
-  static bool IsResult(const Outgoing& outgoing) {
-    if (const auto* end = std::get_if<ReportEnd>(&outgoing.what)) {
-      return end->end.kind == RoundEnd::Kind::kJobFailed;
-    }
-    return std::holds_alternative<AllLeft>(outgoing.what) ||
-           std::holds_alternative<RefuseJoin>(outgoing.what);
-  }
-
-  // Returns where the other nodes reach the node of rank 0: an address that the coordinator sees,
-  // so that the node needs to know neither its name nor its addresses.
   StorePlace PlaceOfStore(const RoundState& state) const {
-    const auto channel = [&](NodeId id) -> const ControlChannel& { return *peers_.at(id).channel; };
-    const std::vector<NodeId>& members = state.members();
-    const auto elsewhere =
-        std::ranges::find_if(members, [&](NodeId id) { return !channel(id).peer().is_loopback(); });
-    const bool only_here = elsewhere == members.end();
-    const std::string& wish = peers_.at(members.front()).hello->local_addr;
-    if (!wish.empty()) return {wish, only_here && NamesLoopback(wish)};
-    const asio::ip::address seen = channel(members.front()).peer();
-    if (members.size() == 1 && !seen.is_loopback()) return {"127.0.0.1", true};
-    // The node of rank 0 is on this machine, so the others reach it where they reach the
-    // coordinator.
-    if (seen.is_loopback() && !only_here) return {channel(*elsewhere).own().to_string(), false};
-    return {seen.to_string(), only_here};
+    std::vector<Connected> members;
+    for (const NodeId id : state.members()) {
+      const Peer& peer = peers_.at(id);
+      members.push_back({peer.channel->peer(), peer.channel->own(), peer.hello->local_addr});
+    }
+    return ChooseStorePlace(members);
   }
 
   bool IsForgotten(const Job& job) const {
     return job.state.done() && Clock::now() >= job.state.done_since() + options_.close_timeout;
   }
 
-  // Tells waiting nodes which other jobs wait, because some of a job's nodes may have got another
-  // --rdzv_id by mistake.
   void ReportOtherJobs() {
-    constexpr size_t kMostNames = 4;
-    std::vector<std::pair<const Job*, std::string>> waiting;
+    std::vector<WaitingJob> waiting;
     for (const auto& [run_id, job] : jobs_) {
       const int nodes = job->state.num_waiting();
-      if (nodes == 0 || waiting.size() == kMostNames) continue;
-      const std::string count = std::to_string(nodes);
-      waiting.emplace_back(job.get(), QuoteReceived(run_id) + " (nodes: " + count + ")");
+      if (nodes > 0 && waiting.size() < kMostOtherJobs) waiting.push_back({run_id, nodes});
     }
     for (const auto& [run_id, job] : jobs_) {
-      std::string names;
-      for (const auto& [other, name] : waiting) {
-        if (other != job.get()) names += (names.empty() ? "" : ", ") + name;
-      }
-      const std::string note = names.empty() ? "" : "; with another --rdzv_id wait here: " + names;
-      Dispatch(*job, job->state.OnOthers(note, Clock::now()));
+      Dispatch(*job, job->state.OnOthers(OtherJobsText(waiting, run_id), Clock::now()));
     }
   }
 
@@ -327,6 +310,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   }
 
   void OnTimer() {
+    StepDownIfDeposed();
     const auto now = Clock::now();
     for (auto peer = peers_.begin(); peer != peers_.end();) {
       const bool late =
@@ -357,8 +341,11 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
   std::map<NodeId, Peer> peers_;
   std::map<std::string, std::shared_ptr<Job>> jobs_;
   NodeId last_id_ = 0;
-  size_t strangers_ = 0;  // peers that have not sent their hello
-  size_t owing_ = 0;      // peers that owe a "heard"
+  size_t strangers_ = 0;         // peers that have not sent their hello
+  size_t owing_ = 0;             // peers that owe a "heard"
+  std::function<bool()> leads_;  // empty: jobs with several hosts are not served
+  ElectionTime others_stopped_;
+  Voter voter_;
   asio::steady_timer timer_;
   asio::steady_timer hearing_;
   std::function<void()> on_heard_;
@@ -386,6 +373,14 @@ void Coordinator::ServeOn(StoreServer& server) {
 
 void Coordinator::WhenAllHeard(milliseconds timeout, std::function<void()> handler) {
   impl_->WhenAllHeard(timeout, std::move(handler));
+}
+
+void Coordinator::Lead(std::function<bool()> leads, ElectionTime others_stopped) {
+  impl_->Lead(std::move(leads), others_stopped);
+}
+
+Vote Coordinator::OnBallot(const Ballot& ballot) {
+  return impl_->OnBallot(ballot);
 }
 
 size_t Coordinator::num_jobs() const {

@@ -12,6 +12,8 @@
 
 #include <asio/io_context.hpp>
 
+#include "rendezvous/elastic/election.h"
+
 namespace ddprun::rendezvous {
 
 class StoreServer;
@@ -20,6 +22,9 @@ struct CoordinatorOptions {
   // The only job that is served; "" means any. An agent serves its own job only, because it ends
   // with that job.
   std::string run_id = {};
+  // The hosts among which a leader of that job is elected (Hello::hosts); "" means that there is no
+  // other host. Jobs with several hosts are served only after Lead().
+  std::string hosts = {};
   // How long late nodes of an ended job are refused with the job's result. Afterwards the run id
   // may be used anew.
   std::chrono::milliseconds close_timeout{30'000};
@@ -40,6 +45,13 @@ class Coordinator {
   // Takes over connections of nodes that come to `server`. Either of the two may be destroyed
   // first.
   void ServeOn(StoreServer& server);
+
+  // Begins to serve jobs with several hosts, until `leads` returns false; with an empty function
+  // until now. Closes their connections then, so that their nodes look for the new leader.
+  // `others_stopped` is for RoundState.
+  void Lead(std::function<bool()> leads, ElectionTime others_stopped = {});
+  // Answers a ballot for this host; those of other hosts come through ServeOn().
+  Vote OnBallot(const Ballot& ballot);
 
   // Calls `handler` from the loop when all connected nodes know the results of their ended jobs, or
   // after `timeout`. A second call replaces the first.

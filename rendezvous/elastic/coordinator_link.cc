@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <utility>
 
+#include <asio/post.hpp>
 #include <nlohmann/json.hpp>
 
 #include "rendezvous/elastic/control_message.h"
@@ -27,6 +28,14 @@ constexpr int kMaxRejections = 3;
 // How long the coordinator's node waits until all nodes know how the job ended.
 constexpr milliseconds kHearTimeout{1000};
 
+// Returns where the coordinator may be; there is at least one place.
+std::vector<HostPort> PlacesOf(const RendezvousOptions& options) {
+  if (!options.hosts.empty()) return options.hosts;
+  std::vector<HostPort> places = {options.endpoint};
+  for (const uint16_t port : options.other_ports) places.push_back({options.endpoint.host, port});
+  return places;
+}
+
 }  // namespace
 
 CoordinatorLink::CoordinatorLink(asio::io_context& io,
@@ -35,7 +44,8 @@ CoordinatorLink::CoordinatorLink(asio::io_context& io,
     : io_(io),
       options_(options),
       handlers_(std::move(handlers)),
-      target_(options.endpoint),
+      places_(PlacesOf(options)),
+      target_(places_.front()),
       deadline_(io),
       pause_timer_(io),
       pause_(kFirstPause) {}
@@ -46,11 +56,14 @@ void CoordinatorLink::Stop() {
   resolve_.reset();
   connect_.reset();
   channel_.reset();
+  leadership_.reset();
   coordinator_.reset();
   server_.reset();
 }
 
-void CoordinatorLink::Search() {
+void CoordinatorLink::Search(std::optional<Past> past, std::optional<int> node_rank) {
+  past_ = past;
+  wished_rank_ = node_rank ? node_rank : options_.node_rank;
   searching_ = true;
   welcome_ = false;
   pause_ = kFirstPause;
@@ -69,12 +82,22 @@ void CoordinatorLink::EndSearch() {
 
 // Resolves the endpoint's name before each attempt, because a name may get its address late.
 void CoordinatorLink::Seek() {
-  if (options_.is_host == false || hosting() || has_met_) return Connect();
+  const bool may_host = options_.is_host != false && !hosting();
+  if (!may_host || (has_several_hosts() ? places_tried_ >= places_.size() : has_met_)) {
+    return Connect();
+  }
   resolve_ = std::make_unique<AsyncResolve>(
       io_, target_.host, [self = shared_from_this()](Result<std::vector<asio::ip::address>> found) {
         if (self->stopped_) return;
         self->addresses_ = found.has_value() ? *std::move(found) : std::vector<asio::ip::address>();
-        if (self->TryToHost()) self->Connect();
+        if (!self->TryToHost()) return;
+        if (!self->has_several_hosts() || self->hosting()) return self->Connect();
+        // Looks at all places first, because this node may be the host of a later one.
+        ++self->places_tried_;
+        self->TakeNextPlace();
+        asio::post(self->io_, [self] {
+          if (!self->stopped_) self->Seek();
+        });
       });
 }
 
@@ -85,7 +108,7 @@ bool CoordinatorLink::TryToHost() {
   const auto own = OwnAddresses(target_.host, addresses_, options_.rules.max_nodes);
   auto server = ListenOnOwn(io_, own, target_.port);
   while (!server.has_value() && server.error().code == Code::kAddressInUse &&
-         ports_tried_ < options_.other_ports.size() && TakeNextPort()) {
+         !has_several_hosts() && place_ + 1 < places_.size() && TakeNextPlace()) {
     server = ListenOnOwn(io_, own, target_.port);
   }
   if (!server.has_value()) {
@@ -95,10 +118,13 @@ bool CoordinatorLink::TryToHost() {
     return false;
   }
   server_ = *std::move(server);
-  target_ = {own.empty() ? "127.0.0.1" : own.front().to_string(), server_->port()};
   coordinator_ = std::make_unique<Coordinator>(
-      io_, CoordinatorOptions{.run_id = options_.run_id, .close_timeout = options_.close_timeout});
+      io_, CoordinatorOptions{.run_id = options_.run_id,
+                              .hosts = HostsText(options_.hosts),
+                              .close_timeout = options_.close_timeout});
   coordinator_->ServeOn(*server_);
+  if (has_several_hosts()) Vote();
+  target_ = {own.empty() ? "127.0.0.1" : own.front().to_string(), server_->port()};
   handlers_.on_warning(ExposureWarning(own, server_->port(), options_.gate.get()));
   server_->Protect({.gate = options_.gate, .on_refused = options_.on_progress});
   server_->OnExhausted([this](const Error& error) {
@@ -115,6 +141,29 @@ bool CoordinatorLink::TryToHost() {
   return true;
 }
 
+// Takes part in the election of a leader, as the host of the current place.
+void CoordinatorLink::Vote() {
+  const auto lease = options_.keep_alive.limit();
+  leadership_ = std::make_unique<Leadership>(
+      io_, options_.hosts, options_.gate,
+      Campaign::Rules{.job = ElectedJob(options_.run_id, HostsText(options_.hosts)),
+                      .own = static_cast<int>(place_),
+                      .hosts = static_cast<int>(options_.hosts.size()),
+                      .lease = lease,
+                      .process = RandomId()},
+      Leadership::Handlers{
+          .own_vote = [this](const Ballot& ballot) { return coordinator_->OnBallot(ballot); },
+          .on_change =
+              [this, lease](bool leads) {
+                if (!leads) return coordinator_->Lead(nullptr);
+                // A node notices the loss of the leader before it, after the time of a lease.
+                const auto now = std::chrono::steady_clock::now();
+                coordinator_->Lead(
+                    [this] { return leadership_->Leads(); },
+                    leadership_->is_first() ? ElectionTime() : now + lease + options_.stop_timeout);
+              }});
+}
+
 void CoordinatorLink::Connect() {
   if (!searching_) return;
   connect_ = std::make_unique<AsyncConnect>(io_, target_, options_.gate,
@@ -127,11 +176,12 @@ void CoordinatorLink::OnConnected(Result<UniqueFd> fd) {
   if (!fd.has_value()) {
     if (fd.error().code == Code::kRendezvous) return OnOtherJob(fd.error());
     const std::string& address = fd.error().where;
-    if (has_met_ && fd.error().what == ErrnoText(ECONNREFUSED)) {
+    if (!has_several_hosts() && has_met_ && fd.error().what == ErrnoText(ECONNREFUSED)) {
       return handlers_.on_failed(CoordinatorLost(target_, fd.error().what));
     }
-    if (!hosting() && !has_met_) TakeNextPort();
-    return TryAgain((address.empty() ? "" : address + ": ") + fd.error().what);
+    const std::string problem = (address.empty() ? "" : address + ": ") + fd.error().what;
+    if (has_several_hosts() || (!hosting() && !has_met_)) TakeNextPlace();
+    return TryAgain(problem);
   }
   welcome_ = false;
   // This object owns the channel, so the handlers cannot outlive the object.
@@ -140,25 +190,28 @@ void CoordinatorLink::OnConnected(Result<UniqueFd> fd) {
       ControlChannel::Handlers{.on_message =
                                    [this](const json& message) {
                                      const auto self = shared_from_this();
-                                     if (TextOf(message, "type") == "other_job") {
-                                       return OnOtherJob(OtherJob(
-                                           target_, TextOf(message, "run_id"), options_.run_id));
-                                     }
+                                     if (IsForLink(message)) return;
                                      welcome_ = has_met_ = true;
                                      rejections_ = 0;
                                      handlers_.on_message(message);
                                    },
                                .on_closed = [this](const std::string& reason,
                                                    ChannelEnd how) { OnClosed(reason, how); }});
+  Introduce();
+}
+
+void CoordinatorLink::Introduce() {
   Hello hello;
   hello.run_id = options_.run_id;
   hello.requeues = options_.requeues;
   hello.rules = options_.rules;
   hello.node = {.host = HostName(),
                 .pid = getpid(),
-                .wished_rank = options_.node_rank,
+                .wished_rank = wished_rank_,
                 .local_world_size = options_.local_world_size,
-                .role = options_.role};
+                .role = options_.role,
+                .past = past_};
+  hello.hosts = HostsText(options_.hosts);
   hello.keep_alive = options_.keep_alive;
   hello.local_addr = options_.local_addr;
   Send(ToJson(hello));
@@ -167,27 +220,54 @@ void CoordinatorLink::OnConnected(Result<UniqueFd> fd) {
   channel_->StartKeepAlive(options_.keep_alive);
 }
 
-// Goes on with the next of the ports at which the coordinator may be. Returns false if there is
+// Goes on with the next of the places at which the coordinator may be. Returns false if there is
 // only one.
-bool CoordinatorLink::TakeNextPort() {
-  const std::vector<uint16_t>& others = options_.other_ports;
-  if (others.empty()) return false;
-  ports_tried_ = (ports_tried_ + 1) % (others.size() + 1);
-  target_.port = ports_tried_ == 0 ? options_.endpoint.port : others[ports_tried_ - 1];
+bool CoordinatorLink::TakeNextPlace() {
+  place_ = (place_ + 1) % places_.size();
+  target_ = places_[place_];
+  return places_.size() > 1;
+}
+
+// Handles a message that says that this is the wrong place.
+bool CoordinatorLink::IsForLink(const json& message) {
+  const std::string type = TextOf(message, "type");
+  if (type == "other_job") {
+    OnOtherJob(OtherJob(target_, TextOf(message, "run_id"), options_.run_id));
+  } else if (type == "elsewhere") {
+    OnElsewhere(SmallOf(message, "leader"));
+  } else {
+    return false;
+  }
   return true;
 }
 
 void CoordinatorLink::OnOtherJob(const Error& error) {
   channel_.reset();
-  if (hosting() || !TakeNextPort()) return handlers_.on_failed(error);
+  if (hosting() || !TakeNextPlace()) return handlers_.on_failed(error);
   TryAgain(error.what);
+}
+
+// `leader` is -1 if that host knows none.
+void CoordinatorLink::OnElsewhere(int leader) {
+  channel_.reset();
+  const bool known = 0 <= leader && leader < static_cast<int>(places_.size());
+  const std::string problem = ToString(target_) + " does not lead";
+  if (known) {
+    place_ = static_cast<size_t>(leader);
+    target_ = places_[place_];
+  } else {
+    TakeNextPlace();
+  }
+  TryAgain(problem + (known ? ", " + ToString(target_) + " does" : ": no leader is elected yet"));
 }
 
 void CoordinatorLink::TryAgain(const std::string& problem) {
   if (!searching_) return;
   problem_ = problem;
-  handlers_.on_line("waiting for the rendezvous at " + ToString(options_.endpoint) + " (" +
-                    problem + ")");
+  // With several hosts the problem changes with each of them.
+  handlers_.on_line(has_several_hosts() ? "looking for a leader among " + HostsText(options_.hosts)
+                                        : "waiting for the rendezvous at " +
+                                              ToString(options_.endpoint) + " (" + problem + ")");
   pause_timer_.expires_after(pause_);
   pause_ = std::min(pause_ * 3 / 2 + milliseconds(1), kLongestPause);
   pause_timer_.async_wait([self = shared_from_this()](const asio::error_code& error) {
@@ -199,8 +279,13 @@ void CoordinatorLink::OnClosed(const std::string& reason, ChannelEnd how) {
   const auto self = shared_from_this();  // a handler may destroy everything
   channel_.reset();
   const bool stranger = how == ChannelEnd::kStranger;
+  if (has_several_hosts() && !welcome_) {
+    const std::string problem = ToString(target_) + ": " + reason;
+    TakeNextPlace();
+    return TryAgain(problem);
+  }
   const bool no_coordinator = !welcome_ && (stranger || ++rejections_ >= kMaxRejections);
-  if (no_coordinator && !has_met_ && TakeNextPort()) return TryAgain(reason);
+  if (no_coordinator && !has_met_ && TakeNextPlace()) return TryAgain(reason);
   if (no_coordinator) {
     return handlers_.on_failed(NotACoordinator(target_, reason));
   }
@@ -210,6 +295,10 @@ void CoordinatorLink::OnClosed(const std::string& reason, ChannelEnd how) {
 // For missing nodes, the coordinator has the deadline.
 void CoordinatorLink::OnDeadline() {
   if (!searching_ || welcome_) return;
+  if (has_several_hosts()) {
+    return handlers_.on_failed(
+        NoLeader(HostsText(options_.hosts), problem_, options_.rules.join_timeout));
+  }
   handlers_.on_failed(NoCoordinator(target_, problem_.empty() ? "no attempt has ended" : problem_,
                                     options_.rules.join_timeout, !addresses_.empty()));
 }

@@ -95,8 +95,7 @@ void ElasticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   reported_line_.clear();
   After(progress_, options_.progress_interval, &ElasticRendezvous::OnProgressTime);
   if (cut_off_) {
-    attempt_ = -1;  // a new node for the coordinator
-    link_->Search();
+    SearchAgain();
   } else if (lost_) {
     asio::post(io_, [self = shared_from_this()] { self->FailJoin(*self->lost_); });
   } else if (!link_->connected()) {
@@ -136,7 +135,7 @@ bool ElasticRendezvous::WithdrawIfUnfit(int64_t attempt) {
   if (fault.empty()) return false;
   json message =
       EndMessage("withdraw", attempt, {.message = HostName() + " is unfit to take part: " + fault});
-  message["ends_job"] = link_->hosting();
+  message["ends_job"] = ends_job();
   link_->Send(message);
   FailJoin(NodeIsUnfit(fault));
   return true;
@@ -229,7 +228,8 @@ void ElasticRendezvous::FailWithRefusal() {
 
 bool ElasticRendezvous::may_join_again() const {
   const JobRules& rules = options_.rules;
-  return !link_->hosting() &&
+  const bool may_leave = link_->has_several_hosts() || !link_->hosting();
+  return may_leave &&
          (rules.elastic() || rules.spares > 0 || membership_.restart_count < rules.max_restarts);
 }
 
@@ -238,15 +238,31 @@ void ElasticRendezvous::OnClosed(const std::string& reason, ChannelEnd how) {
   const bool first_join = on_joined_ && attempt_ < 0;
   if (first_join && !link_->hosting()) return link_->TryAgain(reason);
   lost_ = CoordinatorLost(link_->target(), reason);
-  cut_off_ = how == ChannelEnd::kSilent && may_join_again();
+  const bool may_be_found = how == ChannelEnd::kSilent || link_->has_several_hosts();
+  const bool never_ran = !has_run_ && link_->has_several_hosts();
+  cut_off_ = may_be_found && (never_ran || may_join_again());
+  if (on_joined_ && cut_off_) return SearchAgain();
   if (on_joined_) return FailJoin(*lost_);
   if (running_) {
     end_ = RoundEnd{
         .kind = cut_off_ ? RoundEnd::Kind::kRegroup : RoundEnd::Kind::kJobFailed,
         .node_rank = -1,
         .message = "the rendezvous at " + ToString(link_->target()) + " is gone: " + reason};
+    if (link_->has_several_hosts()) end_->stop_within = options_.stop_timeout;
   }
   EndAndReport();
+}
+
+void ElasticRendezvous::SearchAgain() {
+  attempt_ = -1;
+  probe_.reset();
+  round_server_.reset();
+  if (!has_run_) return link_->Search();
+  const bool restarts = end_ && end_->kind == RoundEnd::Kind::kRestart;
+  link_->Search(Past{.rounds = membership_.round + 1,
+                     .restarts = membership_.restart_count + (restarts ? 1 : 0),
+                     .nodes = membership_.nnodes},
+                link_->has_several_hosts() ? std::optional(membership_.node_rank) : std::nullopt);
 }
 
 void ElasticRendezvous::OnProgressTime() {
@@ -314,7 +330,7 @@ void ElasticRendezvous::Withdraw(RoundEnd end, std::function<void()> done) {
   on_end_ = nullptr;
   if (!link_->connected()) return asio::post(io_, HandlerOf(&ElasticRendezvous::OnEnded));
   json message = EndMessage("withdraw", attempt_, end);
-  message["ends_job"] = link_->hosting();
+  message["ends_job"] = ends_job();
   link_->Send(message);
   After(ending_, kReportTimeout, &ElasticRendezvous::OnEnded);
 }

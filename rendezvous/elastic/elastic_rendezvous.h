@@ -61,6 +61,10 @@ class ElasticRendezvous final : public Rendezvous,
   void OnClosed(const std::string& reason, ChannelEnd how);
   // Returns whether the job may go on without this node, so that it can join again.
   bool may_join_again() const;
+  // Returns whether the job ends with this node.
+  bool ends_job() const { return link_->hosting() && !link_->has_several_hosts(); }
+  // Looks for the coordinator, which has to take this node for a new one.
+  void SearchAgain();
   void FinishJoin();
   void FailJoin(Error error);
   void FailWithRefusal();

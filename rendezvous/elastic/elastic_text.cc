@@ -81,6 +81,55 @@ Error NodesCannotReach(std::string_view node,
       store.port == 0 ? "" : ToString(store), "nodes-cannot-reach");
 }
 
+std::optional<Error> Disagreement(const JobRules& here, const JobRules& there) {
+  const std::string nnodes = NnodesText(here.min_nodes, here.max_nodes);
+  const std::string other = NnodesText(there.min_nodes, there.max_nodes);
+  if (nnodes != other) return NodesDisagree("--nnodes", nnodes, other);
+  if (here.max_restarts != there.max_restarts) {
+    return NodesDisagree("--max_restarts", std::to_string(here.max_restarts),
+                         std::to_string(there.max_restarts));
+  }
+  if (here.spares == there.spares) return std::nullopt;
+  return NodesDisagree("--spares", std::to_string(here.spares), std::to_string(there.spares));
+}
+
+Error HostsDisagree(std::string_view here, std::string_view there) {
+  const auto named = [](std::string_view hosts) { return hosts.empty() ? "one host" : hosts; };
+  return NodesDisagree("--rdzv_endpoint", named(here), QuoteReceived(named(there)));
+}
+
+std::string OtherJobsText(std::span<const WaitingJob> jobs, std::string_view own) {
+  std::string names;
+  for (const auto& [run_id, nodes] : jobs) {
+    if (run_id == own) continue;
+    names += (names.empty() ? "" : ", ") + QuoteReceived(run_id) +
+             " (nodes: " + std::to_string(nodes) + ")";
+  }
+  return names.empty() ? "" : "; with another --rdzv_id wait here: " + names;
+}
+
+std::string LogLine(const Outgoing& outgoing, size_t nodes) {
+  if (std::holds_alternative<StartRound>(outgoing.what)) {
+    return "a round starts, nodes: " + std::to_string(nodes);
+  }
+  if (std::holds_alternative<AllLeft>(outgoing.what)) return "all workers ended well";
+  if (const auto* told = std::get_if<ReportEnd>(&outgoing.what)) {
+    return std::string(NameOf(told->end.kind)) + ": " + told->end.message;
+  }
+  const auto* refused = std::get_if<RefuseJoin>(&outgoing.what);
+  return refused == nullptr ? "" : "a node was refused: " + refused->error.title;
+}
+
+std::string HostsText(std::span<const HostPort> hosts) {
+  std::string text;
+  for (const HostPort& host : hosts) text += (text.empty() ? "" : ",") + ToString(host);
+  return text;
+}
+
+std::string ElectedJob(std::string_view run_id, std::string_view hosts) {
+  return std::string(run_id) + "\n" + std::string(hosts);
+}
+
 Error NodeDidNotAnswer(std::string_view node, std::chrono::milliseconds waited) {
   return RendezvousError("NODE DID NOT ANSWER",
                          "The others gave up " + std::string(node) + ": for " +
@@ -105,6 +154,17 @@ Error NoCoordinator(const HostPort& endpoint,
           "store` there." +
           (is_elsewhere ? " This node has no interface with that address." : ""),
       place, "no-rendezvous");
+}
+
+Error NoLeader(std::string_view hosts, std::string_view problem, std::chrono::milliseconds waited) {
+  return RendezvousError(
+      "NO LEADER FOUND",
+      "This node found no leader among " + std::string(hosts) + " within " + DurationText(waited) +
+          (problem.empty() ? "" : ": " + std::string(problem)) + ".",
+      "A leader needs the votes of more than half of these hosts: start ddprun there, too, with "
+      "the "
+      "same --rdzv_endpoint,\nor run `ddprun store` there. Is a firewall between them?",
+      "", "no-leader");
 }
 
 Error NotACoordinator(const HostPort& endpoint, std::string_view problem) {

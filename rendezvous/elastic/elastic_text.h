@@ -2,6 +2,8 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,8 +46,27 @@ std::string WaitingText(int joined,
                         const FewNames& stopping,
                         const FewNames& lost);
 
+// What follows WaitingText() while workers of a lost coordinator's round may still run.
+inline constexpr std::string_view kStillRunning =
+    "; the workers of other nodes may still run and get time to end (--rdzv_conf=stop_timeout)";
+
 // The first round begins soon with the nodes that have joined.
 std::string LastCallText(int joined, const JobRules& rules);
+
+// A job of a coordinator, and how many of its nodes wait for its first round.
+struct WaitingJob {
+  std::string_view run_id;
+  int nodes = 0;
+};
+inline constexpr size_t kMostOtherJobs = 4;  // that are named
+
+// Returns a note for the waiting nodes of job `own` on the others that wait, because some of a
+// job's nodes may have got another --rdzv_id by mistake; "" if there are none.
+std::string OtherJobsText(std::span<const WaitingJob> jobs, std::string_view own);
+
+// Returns a line for the coordinator's log; "" for messages that are not logged. `nodes` is their
+// number in the round.
+std::string LogLine(const Outgoing& outgoing, size_t nodes);
 
 // The nodes did not come in time. `line` is the last progress line.
 Error NodesDidNotCome(std::string_view line, std::chrono::milliseconds waited);
@@ -63,6 +84,12 @@ Error NodesCannotReach(std::string_view node,
                        const HostPort& store,
                        std::string_view problem);
 
+// Returns NodesDisagree() of the first rule that differs; nullopt if the rules agree.
+std::optional<Error> Disagreement(const JobRules& here, const JobRules& there);
+
+// The nodes of a job have other hosts in --rdzv_endpoint. "" is one host.
+Error HostsDisagree(std::string_view here, std::string_view there);
+
 // A node of the next round did not answer, so the round could not begin with it.
 Error NodeDidNotAnswer(std::string_view node, std::chrono::milliseconds waited);
 
@@ -72,6 +99,9 @@ Error NoCoordinator(const HostPort& endpoint,
                     std::string_view problem,
                     std::chrono::milliseconds waited,
                     bool is_elsewhere);
+
+// No leader was elected among the hosts before the deadline, or this node did not find it.
+Error NoLeader(std::string_view hosts, std::string_view problem, std::chrono::milliseconds waited);
 
 // The program at the endpoint is not ddprun, or is a version that this one cannot understand.
 Error NotACoordinator(const HostPort& endpoint, std::string_view problem);
@@ -84,6 +114,11 @@ Error SpareNotNeeded();
 // The node has found `fault` in itself, and leaves its place to a spare. An agent reports no
 // failure.
 Error NodeIsUnfit(std::string_view fault);
+
+// "a:29400,b:29400,c:29400", as the nodes of a job compare it; "" if there is one host.
+std::string HostsText(std::span<const HostPort> hosts);
+// The name under which the hosts vote.
+std::string ElectedJob(std::string_view run_id, std::string_view hosts);
 
 // The connection to the coordinator ended while the job needed it.
 Error CoordinatorLost(const HostPort& endpoint, std::string_view reason);

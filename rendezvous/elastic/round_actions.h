@@ -29,6 +29,13 @@ struct Candidate {
 // new round, then to the other newcomers by wish and by order of arrival.
 std::vector<NodeId> SeatNodes(std::span<const Candidate> candidates, int max_nodes);
 
+// A node's last round, which a coordinator formed that is lost.
+struct Past {
+  int rounds = 0;    // of the job, with that one
+  int restarts = 0;  // of the job
+  int nodes = 0;     // of that round
+};
+
 // What a node says about itself.
 struct NodeInfo {
   std::string host;
@@ -36,6 +43,7 @@ struct NodeInfo {
   std::optional<int> wished_rank = {};
   int local_world_size = 1;
   std::string role = "default";
+  std::optional<Past> past = {};
 };
 
 // The coordinator's messages to a node. `attempt` numbers the attempts to form a round, so that a
@@ -69,5 +77,14 @@ struct Outgoing {
       what;
 };
 using Actions = std::vector<Outgoing>;
+
+// Returns whether the message says how the job ended. The node answers that it has heard it.
+inline bool IsResult(const Outgoing& outgoing) {
+  if (const auto* end = std::get_if<ReportEnd>(&outgoing.what)) {
+    return end->end.kind == RoundEnd::Kind::kJobFailed;
+  }
+  return std::holds_alternative<AllLeft>(outgoing.what) ||
+         std::holds_alternative<RefuseJoin>(outgoing.what);
+}
 
 }  // namespace ddprun::rendezvous

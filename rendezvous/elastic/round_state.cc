@@ -20,7 +20,8 @@ constexpr std::chrono::milliseconds kLinePausePerNode{1};
 
 }  // namespace
 
-RoundState::RoundState(JobRules rules) : rules_(rules) {}
+RoundState::RoundState(JobRules rules, Time others_stopped)
+    : rules_(rules), past_(others_stopped) {}
 
 Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
   now_ = now;
@@ -34,6 +35,11 @@ Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
   if (node.waiting || (phase_ == Phase::kRunning && RankOf(id) >= 0)) return Take();
   nodes_.Wait(id, info, now);
   if (is_new && nodes_.num_waiting() == 1 && rounds_ == 0) gathering_since_ = now;
+  if (is_new) {
+    past_.Add(info);
+    rounds_ = std::max(rounds_, past_.last().rounds);
+    restarts_ = std::max(restarts_, past_.last().restarts);
+  }
   if (!MayTakePart(node)) {
     const std::string rounds = std::to_string(short_rounds_) + " rounds in a row";
     actions_.push_back(
@@ -232,6 +238,7 @@ std::optional<RoundState::Time> RoundState::NextDeadline() const {
   if (const Node* const first = nodes_.WaitsLongest()) consider(OverdueAt(*first));
   if (!next) return std::nullopt;  // no node waits
   if (last_call_) next = last_call_;
+  if (past_.MayStillRun(now_)) consider(past_.others_stopped());
   if (WaitingLine() != reported_line_) consider(next_line_);
   return next;
 }
@@ -248,6 +255,7 @@ bool RoundState::Complete() {
     last_call_.reset();
     return false;
   }
+  if (past_.MayStillRun(now_)) return false;
   if (rounds_ > 0) {
     // Nodes of the last round join again when their workers have stopped.
     return nodes_.absent().empty() || now_ >= gathering_since_ + rules_.join_timeout;
@@ -295,6 +303,7 @@ void RoundState::Start() {
   phase_ = Phase::kRunning;
   started_ = now_;
   ++rounds_;
+  past_.End();
   lost_.clear();
   last_call_.reset();
   reported_line_.clear();
@@ -383,6 +392,7 @@ std::string RoundState::WaitingLine() const {
   });
   const FewNames lost(lost_, [](const auto& entry) { return entry.second; });
   const std::string line = WaitingText(nodes_.num_waiting(), rules_, stopping, lost);
+  if (past_.MayStillRun(now_)) return line + std::string(kStillRunning);
   return rounds_ == 0 ? line + others_ : line;
 }
 

@@ -13,9 +13,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <ddprun/error.h>
+#include "rendezvous/elastic/past_round.h"
 #include "rendezvous/elastic/round_actions.h"
 #include "rendezvous/elastic/round_nodes.h"
 #include "rendezvous/net/address.h"
@@ -27,7 +29,8 @@ class RoundState {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  explicit RoundState(JobRules rules);
+  // Until `others_stopped`, workers of a round that another coordinator formed may still run.
+  explicit RoundState(JobRules rules, Time others_stopped = {});
 
   // A node wants to be in the next round: for the first time, or again after a round has ended.
   Actions OnJoin(NodeId node, const NodeInfo& info, Time now);
@@ -109,6 +112,7 @@ class RoundState {
   int64_t attempt_ = 0;
   int rounds_ = 0;  // number of rounds that have started
   int restarts_ = 0;
+  PastRound past_;
   std::optional<Time> last_call_;  // when the first round starts with the nodes that joined
   Time gathering_since_;
   Time form_deadline_;  // of opening and reaching

@@ -1,0 +1,112 @@
+// A coordinator that takes the place of one that is lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rendezvous/elastic/round_state.h"
+
+namespace ddprun::rendezvous {
+namespace {
+
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+class PastRoundTest : public testing::Test {
+ protected:
+  PastRoundTest() {
+    rules_.min_nodes = 2;
+    rules_.max_nodes = 3;
+    rules_.max_restarts = 3;
+    state_.emplace(rules_, now_ + seconds(30));
+  }
+
+  // `past` is {rounds, restarts, nodes}.
+  void Join(NodeId id, std::optional<Past> past = {}) {
+    Take(state_->OnJoin(id, {.host = "h", .pid = static_cast<int>(id), .past = past}, now_));
+  }
+  void Pass(seconds time) {
+    now_ += time;
+    Take(state_->OnTime(now_));
+  }
+
+  void Take(const Actions& actions) {
+    for (const Outgoing& outgoing : actions) {
+      if (const auto* open = std::get_if<OpenStore>(&outgoing.what)) {
+        Take(state_->OnOpened(outgoing.to, open->attempt, {"h", 1}));
+      } else if (const auto* reach = std::get_if<ReachStore>(&outgoing.what)) {
+        memberships_.push_back(reach->membership);
+        Take(state_->OnReached(outgoing.to, reach->attempt));
+      } else if (std::holds_alternative<StartRound>(outgoing.what)) {
+        ++starts_;
+      } else if (const auto* progress = std::get_if<ReportProgress>(&outgoing.what)) {
+        line_ = progress->line;
+      }
+    }
+  }
+
+  JobRules rules_;
+  RoundState::Time now_ = RoundState::Time(seconds(1000));
+  std::optional<RoundState> state_;
+  std::vector<Membership> memberships_;
+  int starts_ = 0;
+  std::string line_;
+};
+
+TEST_F(PastRoundTest, StartsWhenAllItsNodesHaveComeAndCountsOn) {
+  for (const NodeId id : {1, 2}) Join(id, Past{.rounds = 7, .restarts = 2, .nodes = 3});
+  EXPECT_EQ(starts_, 0) << "the third node may still run its workers";
+  EXPECT_THAT(line_, HasSubstr("workers of other nodes may still run"));
+  Join(3, Past{.rounds = 7, .restarts = 2, .nodes = 3});
+  EXPECT_EQ(starts_, 3);
+  EXPECT_EQ(memberships_.front().round, 7);
+  EXPECT_EQ(memberships_.front().restart_count, 2);
+}
+
+TEST_F(PastRoundTest, StartsWithoutTheOthersWhenTheirWorkersHaveEnded) {
+  for (const NodeId id : {1, 2}) Join(id, Past{.rounds = 1, .restarts = 0, .nodes = 3});
+  Pass(seconds(29));
+  EXPECT_LE(state_->NextDeadline(), now_ + seconds(1));
+  EXPECT_EQ(starts_, 0);
+  Pass(seconds(1));
+  EXPECT_EQ(starts_, 2);
+}
+
+TEST_F(PastRoundTest, KeepsNewNodesWaitingToo) {
+  for (const NodeId id : {1, 2, 3}) Join(id);
+  EXPECT_EQ(starts_, 0);
+  Pass(seconds(30));
+  EXPECT_EQ(starts_, 3);
+}
+
+TEST_F(PastRoundTest, OneNodeThatComesTwiceIsOneNode) {
+  for (const NodeId id : {1, 2}) Join(id, Past{.rounds = 1, .restarts = 0, .nodes = 3});
+  Take(state_->OnGone(2, "closed", now_));
+  Take(state_->OnJoin(
+      9, {.host = "h", .pid = 2, .past = Past{.rounds = 1, .restarts = 0, .nodes = 3}}, now_));
+  EXPECT_EQ(starts_, 0);
+}
+
+TEST_F(PastRoundTest, TheLatestRoundCounts) {
+  Join(1, Past{.rounds = 4, .restarts = 1, .nodes = 1});
+  Join(2, Past{.rounds = 5, .restarts = 0, .nodes = 2});
+  EXPECT_EQ(starts_, 0) << "the other node of round 5 has not come";
+  Join(3, Past{.rounds = 5, .restarts = 1, .nodes = 2});
+  EXPECT_EQ(starts_, 3);
+  EXPECT_EQ(memberships_.front().round, 5);
+  EXPECT_EQ(memberships_.front().restart_count, 1);
+}
+
+TEST_F(PastRoundTest, ANodeThatWasCutOffIsNewInARunningJob) {
+  Pass(seconds(30));
+  for (const NodeId id : {1, 2, 3}) Join(id);
+  ASSERT_EQ(starts_, 3);
+  Take(state_->OnGone(3, "closed", now_));
+  Join(4, Past{.rounds = 9, .restarts = 9, .nodes = 9});
+  memberships_.clear();
+  for (const NodeId id : {1, 2}) Join(id);
+  EXPECT_EQ(starts_, 6);
+  EXPECT_EQ(memberships_.front().round, 1);
+  EXPECT_EQ(memberships_.front().restart_count, 0);
+}
+
+}  // namespace
+}  // namespace ddprun::rendezvous
