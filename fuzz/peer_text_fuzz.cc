@@ -46,6 +46,8 @@ void ReadControlMessage(std::string_view text) {
   if (const auto hello = ParseHello(message); hello.has_value()) {
     Require(ParseHello(ToJson(*hello)).has_value());
   }
+  if (const auto ballot = BallotOf(message)) Require(BallotOf(ToJson(*ballot)).has_value());
+  if (const auto vote = VoteOf(message)) Require(VoteOf(ToJson(*vote)).has_value());
   (void)MembershipOf(message);
   (void)RoundEndOf(message);
   (void)RefusalOf(message);

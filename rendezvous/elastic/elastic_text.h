@@ -48,7 +48,7 @@ std::string WaitingText(int joined,
 
 // What follows WaitingText() while workers of a lost coordinator's round may still run.
 inline constexpr std::string_view kStillRunning =
-    "; the workers of other nodes may still run and get time to end (--rdzv_conf=stop_timeout)";
+    "; workers of an earlier round that run elsewhere get time to end (--rdzv_conf=stop_timeout)";
 
 // The first round begins soon with the nodes that have joined.
 std::string LastCallText(int joined, const JobRules& rules);

@@ -43,6 +43,70 @@ TEST(ControlMessage, AHelloComesBackAsItWas) {
   EXPECT_EQ(back.local_addr, "10.0.0.7");
 }
 
+TEST(ControlMessage, AHelloOfAJobWithSeveralHostsComesBackAsItWas) {
+  Hello hello = SomeHello();
+  hello.hosts = "a:1,b:2,c:3";
+  hello.node.past = Past{.rounds = 5, .restarts = 2, .nodes = 3};
+  const Hello back = *ParseHello(ToJson(hello));
+  EXPECT_EQ(back.hosts, "a:1,b:2,c:3");
+  ASSERT_TRUE(back.node.past.has_value());
+  EXPECT_EQ(back.node.past->rounds, 5);
+  EXPECT_EQ(back.node.past->restarts, 2);
+  EXPECT_EQ(back.node.past->nodes, 3);
+  json nonsense = ToJson(hello);
+  nonsense["past"]["nodes"] = -3;
+  EXPECT_FALSE(ParseHello(nonsense)->node.past.has_value());
+  hello.hosts = std::string(10'000, 'x');
+  EXPECT_FALSE(ParseHello(ToJson(hello)).has_value());
+}
+
+TEST(ControlMessage, ABallotAndAVoteComeBackAsTheyWere) {
+  const uint64_t large = ~uint64_t{0} - 4;
+  const Ballot ballot = *BallotOf(ToJson(Ballot{.kind = Ballot::Kind::kLead,
+                                                .job = "job",
+                                                .candidate = 2,
+                                                .epoch = 7,
+                                                .process = large,
+                                                .lease = std::chrono::milliseconds(900),
+                                                .all_new = {1, large}}));
+  EXPECT_EQ(ballot.kind, Ballot::Kind::kLead);
+  EXPECT_EQ(ballot.job, "job");
+  EXPECT_EQ(ballot.candidate, 2);
+  EXPECT_EQ(ballot.epoch, 7);
+  EXPECT_EQ(ballot.process, large);
+  EXPECT_EQ(ballot.lease.count(), 900);
+  EXPECT_EQ(ballot.all_new, (std::vector<uint64_t>{1, large}));
+  const Vote vote = *VoteOf(ToJson(Vote{.granted = true,
+                                        .voter = large,
+                                        .epoch = 3,
+                                        .leader = 1,
+                                        .left = std::chrono::milliseconds(5)}));
+  EXPECT_TRUE(vote.granted);
+  EXPECT_EQ(vote.voter, large);
+  EXPECT_EQ(vote.epoch, 3);
+  EXPECT_EQ(vote.leader, 1);
+  EXPECT_EQ(vote.left.count(), 5);
+}
+
+TEST(ControlMessage, RefusesNonsenseInABallot) {
+  const json good = ToJson(Ballot{.job = "job", .lease = std::chrono::seconds(1)});
+  ASSERT_TRUE(BallotOf(good).has_value());
+  for (const auto& [key, value] :
+       std::vector<std::pair<std::string, json>>{{"kind", 3},
+                                                 {"kind", nullptr},
+                                                 {"candidate", 100},
+                                                 {"candidate", "a"},
+                                                 {"epoch", -1},
+                                                 {"lease_ms", 0},
+                                                 {"lease_ms", 1e300},
+                                                 {"job", std::string(10'000, 'x')}}) {
+    json bad = good;
+    bad[key] = value;
+    EXPECT_FALSE(BallotOf(bad).has_value()) << key;
+  }
+  EXPECT_FALSE(VoteOf(json{{"type", "vote"}}).has_value());
+}
+
 TEST(ControlMessage, RefusesNonsenseInAHello) {
   const json good = ToJson(SomeHello());
   for (const auto& [key, value] : std::map<std::string, json>{{"min_nodes", 5},

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <random>
 #include <thread>
 
 #include <nlohmann/json.hpp>
 
 #include "rendezvous/elastic/control_message.h"
+#include "rendezvous/elastic/elastic_text.h"
 #include "rendezvous/net/socket.h"
 #include "rendezvous/peer_json.h"
 #include "rendezvous/store/store_server.h"
@@ -145,6 +147,55 @@ TEST_F(ImpatientCoordinatorTest, ClosesConnectionsThatSayNothing) {
   Stream half = Connected("ddp");
   EXPECT_TRUE(IsClosed(silent));
   EXPECT_TRUE(IsClosed(half));
+}
+
+TEST_F(CoordinatorTest, VotesAndSendsNodesToTheHostThatItChose) {
+  const auto lease = std::chrono::milliseconds(500);
+  const std::string hosts = "a:1,b:1,c:1";
+  Ballot ballot{.kind = Ballot::Kind::kLead,
+                .job = ElectedJob("job", hosts),
+                .candidate = 1,
+                .epoch = 1,
+                .lease = lease};
+  const auto ask = [&] {
+    Stream stream = Connected();
+    EXPECT_TRUE(stream.Write(Frame(ToJson(ballot).dump()), Soon()).ok());
+    return VoteOf(ReadMessage(stream)).value_or(Vote());
+  };
+  ballot.lease = std::chrono::hours(1);
+  EXPECT_FALSE(ask().granted) << "it has started during that time";
+  std::this_thread::sleep_for(lease);
+  ballot.lease = lease;
+  EXPECT_TRUE(ask().granted);
+  Hello hello = SomeHello();
+  hello.hosts = hosts;
+  Stream node = Connected();
+  ASSERT_TRUE(node.Write(Frame(ToJson(hello).dump()), Soon()).ok());
+  EXPECT_EQ(TextOf(ReadMessage(node), "type"), "elsewhere");
+  EXPECT_EQ(NumNodes(), 0);
+  Stream nonsense = Connected();
+  ASSERT_TRUE(nonsense.Write(Frame(R"({"type":"ballot"})"), Soon()).ok());
+  EXPECT_FALSE(VoteOf(ReadMessage(nonsense))->granted);
+}
+
+TEST_F(CoordinatorTest, ClosesItsNodesWhenItLeadsNoLonger) {
+  std::atomic<bool> leads = true;
+  served_.loop().Do([&] { coordinator_->Lead([&] { return leads.load(); }); });
+  Hello hello = SomeHello();
+  Stream other = Connected();  // of a job with one host
+  ASSERT_TRUE(other.Write(Frame(ToJson(hello).dump()), Soon()).ok());
+  EXPECT_EQ(TextOf(ReadMessage(other), "type"), "welcome");
+  hello.run_id = "elected";
+  hello.hosts = "a:1,b:1,c:1";
+  Stream node = Connected();
+  ASSERT_TRUE(node.Write(Frame(ToJson(hello).dump()), Soon()).ok());
+  EXPECT_EQ(TextOf(ReadMessage(node), "type"), "welcome");
+  leads = false;
+  ASSERT_TRUE(node.Write(Frame(R"({"type":"join"})"), Soon()).ok());
+  EXPECT_TRUE(IsClosed(node));
+  EXPECT_EQ(NumNodes(), 1);
+  ASSERT_TRUE(other.Write(Frame(R"({"type":"join"})"), Soon()).ok());
+  EXPECT_EQ(TextOf(ReadMessage(other), "line"), "1 of 2 nodes joined");
 }
 
 TEST_F(CoordinatorTest, SurvivesAnyMessages) {
