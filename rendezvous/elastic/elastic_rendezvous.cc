@@ -204,6 +204,7 @@ void ElasticRendezvous::FinishJoin() {
   running_ = true;
   has_run_ = true;
   cut_off_ = false;
+  lost_.reset();
   link_->EndSearch();
   progress_.cancel();
   done(membership_);
