@@ -143,25 +143,35 @@ bool CoordinatorLink::TryToHost() {
 
 // Takes part in the election of a leader, as the host of the current place.
 void CoordinatorLink::Vote() {
-  const auto lease = options_.keep_alive.limit();
   leadership_ = std::make_unique<Leadership>(
       io_, options_.hosts, options_.gate,
       Campaign::Rules{.job = ElectedJob(options_.run_id, HostsText(options_.hosts)),
                       .own = static_cast<int>(place_),
                       .hosts = static_cast<int>(options_.hosts.size()),
-                      .lease = lease,
+                      .lease = options_.keep_alive.limit(),
                       .process = RandomId()},
       Leadership::Handlers{
           .own_vote = [this](const Ballot& ballot) { return coordinator_->OnBallot(ballot); },
-          .on_change =
-              [this, lease](bool leads) {
-                if (!leads) return coordinator_->Lead(nullptr);
-                // A node notices the loss of the leader before it, after the time of a lease.
-                const auto now = std::chrono::steady_clock::now();
-                coordinator_->Lead(
-                    [this] { return leadership_->Leads(); },
-                    leadership_->is_first() ? ElectionTime() : now + lease + options_.stop_timeout);
-              }});
+          .on_change = [this](bool leads) { leads ? BeginToLead() : EndToLead(); }});
+}
+
+void CoordinatorLink::BeginToLead() {
+  ElectionTime others_stopped;
+  if (!leadership_->is_first()) {
+    // A node notices the loss of the leader before this one, after the time of a lease.
+    others_stopped =
+        std::chrono::steady_clock::now() + options_.keep_alive.limit() + options_.stop_timeout;
+    if (options_.on_progress) options_.on_progress("the rendezvous is led from here now");
+  }
+  coordinator_->Lead([this] { return leadership_->Leads(); }, others_stopped);
+}
+
+void CoordinatorLink::EndToLead() {
+  if (options_.on_progress) {
+    options_.on_progress(
+        "warning: the rendezvous is led from here no longer: most of its hosts do not answer");
+  }
+  coordinator_->Lead(nullptr);
 }
 
 void CoordinatorLink::Connect() {

@@ -64,6 +64,8 @@ class CoordinatorLink : public std::enable_shared_from_this<CoordinatorLink> {
   void Seek();
   bool TryToHost();
   void Vote();
+  void BeginToLead();
+  void EndToLead();
   void Connect();
   void Introduce();
   void OnConnected(Result<UniqueFd> fd);
