@@ -72,6 +72,7 @@ json ToJson(const Hello& hello) {
                   {"local_addr", hello.local_addr}};
   if (hello.node.wished_rank) message["node_rank"] = *hello.node.wished_rank;
   if (!hello.hosts.empty()) message["hosts"] = hello.hosts;
+  if (hello.stop_time.count() > 0) message["stop_time_ms"] = hello.stop_time.count();
   if (const auto& past = hello.node.past) {
     message["past"] = {
         {"rounds", past->rounds}, {"restarts", past->restarts}, {"nodes", past->nodes}};
@@ -105,6 +106,7 @@ Result<Hello> ParseHello(const json& message) {
   hello.keep_alive.max_attempts = SmallOf(message, "keep_alive_max_attempt");
   hello.local_addr = ShortText(message, "local_addr");
   hello.hosts = TextOf(message, "hosts");
+  hello.stop_time = milliseconds(NumberOf(message, "stop_time_ms", 0));
   if (message.contains("past")) hello.node.past = PastOf(message["past"]);
   const bool sane = InRange(hello.rules.min_nodes, 1, hello.rules.max_nodes) &&
                     InRange(hello.rules.max_nodes, 1, kMaxNodes) && hello.rules.max_restarts >= 0 &&
@@ -113,7 +115,8 @@ Result<Hello> ParseHello(const json& message) {
                     InRange(hello.node.local_world_size, 0, kMaxLocalWorkers) &&
                     InRange(hello.keep_alive.interval.count(), 1, kMaxMs) &&
                     InRange(hello.keep_alive.max_attempts, 1, 1'000'000) &&
-                    hello.hosts.size() <= kMaxHostsText;
+                    hello.hosts.size() <= kMaxHostsText &&
+                    InRange(hello.stop_time.count(), 0, kMaxMs);
   if (!sane) return BadHello("its numbers make no sense");
   return hello;
 }

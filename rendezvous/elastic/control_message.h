@@ -31,6 +31,8 @@ struct Hello {
   NodeInfo node;
   KeepAlive keep_alive;
   std::string local_addr;  // --local_addr; empty means the address that the coordinator sees
+  // Its workers have ended so long after the node hears nothing; 0: nobody waits for that.
+  std::chrono::milliseconds stop_time{0};
   std::string hosts;  // where a leader is elected: "a:29400,b:29400,c:29400"; empty for one host
 };
 

@@ -64,7 +64,7 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
         ControlChannel::Handlers{
             .on_message = [this, id](const json& message) { OnMessage(id, message); },
             .on_closed = [this, id](const std::string& reason,
-                                    ChannelEnd) { OnClosed(id, reason); }});
+                                    ChannelEnd how) { OnClosed(id, reason, how); }});
     ArmTimer();
   }
 
@@ -207,16 +207,20 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     if (leads_ != nullptr && !leads_()) StepDown();
   }
 
-  void OnClosed(NodeId id, const std::string& reason) {
+  void OnClosed(NodeId id, const std::string& reason, ChannelEnd how) {
     StepDownIfDeposed();
     const auto found = peers_.find(id);
     if (found == peers_.end()) return;
     auto job = std::move(found->second.job);
+    // A node that ends takes its workers with it.
+    const bool may_run = job != nullptr && how == ChannelEnd::kSilent;
+    const auto stop_time = may_run ? found->second.hello->stop_time : milliseconds(0);
     Forget(found->second);
     peers_.erase(found);
     if (AllHeard()) PostHeard();
     if (job == nullptr) return;
-    Dispatch(*job, job->state.OnGone(id, reason, Clock::now()));
+    const auto now = Clock::now();
+    Dispatch(*job, job->state.OnGone(id, reason, now, now + stop_time));
     job.reset();
     Tidy();
   }

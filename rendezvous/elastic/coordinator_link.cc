@@ -222,6 +222,9 @@ void CoordinatorLink::Introduce() {
                 .role = options_.role,
                 .past = past_};
   hello.hosts = HostsText(options_.hosts);
+  if (has_several_hosts()) {
+    hello.stop_time = options_.keep_alive.limit() + options_.stop_timeout;
+  }
   hello.keep_alive = options_.keep_alive;
   hello.local_addr = options_.local_addr;
   Send(ToJson(hello));

@@ -1,9 +1,11 @@
-// What a coordinator knows of the last round of the one before it, which is lost: from the nodes
-// that come to it, and from the time that any node needs to notice the loss. Pure.
+// Whether workers of the round before may still run on nodes that the coordinator does not hear:
+// those of the last round of another coordinator, which is lost, and single nodes. Each node ends
+// its workers some time after it hears nothing. Pure.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -21,6 +23,7 @@ class PastRound {
 
   // A node has come. Its own workers have ended.
   void Add(const NodeInfo& info) {
+    silent_.erase({info.host, info.pid});
     if (is_over_ || !info.past || info.past->rounds < last_.rounds) return;
     if (info.past->rounds > last_.rounds) came_.clear();
     const int restarts = std::max(last_.restarts, info.past->restarts);
@@ -28,18 +31,21 @@ class PastRound {
     last_.restarts = restarts;
     came_.emplace(info.host, info.pid);
   }
-  // The first round of this coordinator starts.
+  // A node is heard no longer. By `stopped` its workers have ended.
+  void AddSilent(const NodeInfo& info, Time stopped) { silent_[{info.host, info.pid}] = stopped; }
+  // A round of this coordinator starts.
   void End() {
     *this = PastRound(Time());
     is_over_ = true;
   }
 
   const Past& last() const { return last_; }
-  Time others_stopped() const { return others_stopped_; }
-  // Returns whether its workers may run on a node that has not come.
-  bool MayStillRun(Time now) const {
+  // Returns when no worker runs any longer on nodes that have not come.
+  Time all_stopped() const {
     const bool all_came = last_.nodes > 0 && static_cast<int>(came_.size()) >= last_.nodes;
-    return now < others_stopped_ && !all_came;
+    Time time = all_came ? Time() : others_stopped_;
+    for (const auto& [node, stopped] : silent_) time = std::max(time, stopped);
+    return time;
   }
 
  private:
@@ -47,6 +53,7 @@ class PastRound {
   bool is_over_ = false;
   Past last_;
   std::set<std::pair<std::string, int>> came_;  // its nodes that have come: host and pid
+  std::map<std::pair<std::string, int>, Time> silent_;
 };
 
 }  // namespace ddprun::rendezvous

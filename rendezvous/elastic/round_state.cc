@@ -151,12 +151,13 @@ Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now)
   return Take();
 }
 
-Actions RoundState::OnGone(NodeId id, const std::string& how, Time now) {
+Actions RoundState::OnGone(NodeId id, const std::string& how, Time now, Time stopped) {
   now_ = now;
   const auto found = nodes_.find(id);
   if (found == nodes_.end()) return {};
   const Node gone = found->second;
   nodes_.Erase(id);
+  if (!gone.waiting) past_.AddSilent(gone.info, stopped);
   const int rank = RankOf(id);
   HandleLostNode(id, gone,
                  {.node_rank = rank, .message = NodeText(rank, gone.info) + " is gone: " + how});
@@ -238,7 +239,7 @@ std::optional<RoundState::Time> RoundState::NextDeadline() const {
   if (const Node* const first = nodes_.WaitsLongest()) consider(OverdueAt(*first));
   if (!next) return std::nullopt;  // no node waits
   if (last_call_) next = last_call_;
-  if (past_.MayStillRun(now_)) consider(past_.others_stopped());
+  if (now_ < past_.all_stopped()) consider(past_.all_stopped());
   if (WaitingLine() != reported_line_) consider(next_line_);
   return next;
 }
@@ -255,7 +256,7 @@ bool RoundState::Complete() {
     last_call_.reset();
     return false;
   }
-  if (past_.MayStillRun(now_)) return false;
+  if (now_ < past_.all_stopped()) return false;
   if (rounds_ > 0) {
     // Nodes of the last round join again when their workers have stopped.
     return nodes_.absent().empty() || now_ >= gathering_since_ + rules_.join_timeout;
@@ -392,7 +393,7 @@ std::string RoundState::WaitingLine() const {
   });
   const FewNames lost(lost_, [](const auto& entry) { return entry.second; });
   const std::string line = WaitingText(nodes_.num_waiting(), rules_, stopping, lost);
-  if (past_.MayStillRun(now_)) return line + std::string(kStillRunning);
+  if (now_ < past_.all_stopped()) return line + std::string(kStillRunning);
   return rounds_ == 0 ? line + others_ : line;
 }
 

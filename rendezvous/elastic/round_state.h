@@ -46,8 +46,9 @@ class RoundState {
   // The node leaves for good, in a round or between rounds. `ends_job` means that the other nodes
   // cannot continue without it; it is ignored for a spare.
   Actions OnWithdraw(NodeId node, RoundEnd end, bool ends_job, Time now);
-  // The node's connection ended. `how` follows "node 1 (host) is gone: ".
-  Actions OnGone(NodeId node, const std::string& how, Time now);
+  // The node's connection ended. `how` follows "node 1 (host) is gone: ". The next round does not
+  // start before the node's workers have ended, at `stopped`.
+  Actions OnGone(NodeId node, const std::string& how, Time now, Time stopped = {});
   // Sets the text about other jobs that wait; "" means that there is none.
   Actions OnOthers(const std::string& note, Time now);
   Actions OnTime(Time now);

@@ -85,6 +85,31 @@ TEST_F(PastRoundTest, OneNodeThatComesTwiceIsOneNode) {
   EXPECT_EQ(starts_, 0);
 }
 
+TEST_F(PastRoundTest, WaitsUntilTheWorkersOfASilentNodeHaveEnded) {
+  Pass(seconds(30));
+  for (const NodeId id : {1, 2, 3}) Join(id);
+  ASSERT_EQ(starts_, 3);
+  Take(state_->OnGone(3, "silent", now_, now_ + seconds(10)));
+  for (const NodeId id : {1, 2}) Join(id);
+  Pass(seconds(9));
+  EXPECT_LE(state_->NextDeadline(), now_ + seconds(1));
+  EXPECT_EQ(starts_, 3);
+  Pass(seconds(1));
+  EXPECT_EQ(starts_, 5);
+}
+
+TEST_F(PastRoundTest, DoesNotWaitForASilentNodeThatComesBackOrHadNoWorkers) {
+  Pass(seconds(30));
+  for (const NodeId id : {1, 2, 3}) Join(id);
+  Join(4);  // waits as a spare
+  Take(state_->OnGone(4, "silent", now_, now_ + seconds(10)));
+  Take(state_->OnGone(3, "silent", now_, now_ + seconds(10)));
+  for (const NodeId id : {1, 2}) Join(id);
+  EXPECT_EQ(starts_, 3);
+  Take(state_->OnJoin(9, {.host = "h", .pid = 3}, now_));
+  EXPECT_EQ(starts_, 6);
+}
+
 TEST_F(PastRoundTest, TheLatestRoundCounts) {
   Join(1, Past{.rounds = 4, .restarts = 1, .nodes = 1});
   Join(2, Past{.rounds = 5, .restarts = 0, .nodes = 2});
