@@ -69,7 +69,8 @@ class Rendezvous {
   virtual void Join(std::function<void(Result<Membership>)> done) = 0;
 
   // Calls `handler` at most once in a round that this node has joined: if another node ends the
-  // round, if another node's agent dies, if nodes come or go, or if the store is lost.
+  // round, if another node's agent dies, if nodes come or go, or if the store is lost. Calls it
+  // once more with RoundEnd::stop_within if the place where the nodes meet is lost meanwhile.
   virtual void WatchRound(std::function<void(RoundEnd)> handler) = 0;
 
   // Ends the round on all nodes, and sets the node rank of `end`. Calls `done` when the other nodes

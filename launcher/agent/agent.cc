@@ -203,8 +203,18 @@ void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
                                      {"kind", std::string(NameOf(end.kind))},
                                      {"message", end.message}});
   // This node ends for its own reason. The others continue without it if they can.
-  if (causes_.stop_signal || causes_.error) return;
+  if (causes_.stop_signal || causes_.error) return LimitStop();
   On(end.kind == Kind::kJobFailed ? AgentEvent::kEndAsked : AgentEvent::kRestartAsked);
+  LimitStop();
+}
+
+// Kills the workers in time if others may start new ones.
+void Agent::LimitStop() {
+  const auto& end = ending_.end();
+  if (attempt_ == nullptr || !end || !end->stop_within) return;
+  alarm_ = surroundings_.clock.Set(*end->stop_within, [this] {
+    if (attempt_ != nullptr) attempt_->Kill();
+  });
 }
 
 void Agent::OnAttemptGone() {
@@ -255,10 +265,8 @@ void Agent::StopWorkers() {
     } else {
       attempt_->Kill();
     }
-    if (const auto& end = ending_.end(); end && end->stop_within) {
-      alarm_ = surroundings_.clock.Set(*end->stop_within, [this] { attempt_->Kill(); });
-    }
   }
+  LimitStop();
   PostIfSettled();
 }
 

@@ -82,6 +82,7 @@ class Agent {
   // The exit barrier has timed out. Leaves alone if no other node needs what this node hosts.
   void OnExitBarrierTime();
   void StopWorkers();
+  void LimitStop();
   void KillWorkers();
   void JoinAgain();
 

@@ -293,7 +293,8 @@ Actions TakeMessage(RoundState& state,
   if (type == "end") return state.OnEnd(id, attempt, EndOf(message), now);
   if (type == "leave") return state.OnLeave(id, attempt, now);
   if (type == "withdraw") {
-    return state.OnWithdraw(id, EndOf(message), FlagOf(message, "ends_job"), now);
+    return state.OnWithdraw(id, EndOf(message), FlagOf(message, "ends_job"), now,
+                            sender.is_awaited);
   }
   return {};
 }

@@ -66,6 +66,7 @@ struct Sender {
   NodeId id = 0;
   const NodeInfo& info;
   const std::string& store_address;  // of the round that is being formed
+  bool is_awaited = false;           // see RoundState::OnWithdraw()
 };
 // Gives a message after the hello to the node's job.
 Actions TakeMessage(RoundState& state,

@@ -141,7 +141,8 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
       if (AllHeard()) PostHeard();
       return;
     }
-    const Sender sender{id, peer.hello->node, peer.job->place.address};
+    const Sender sender{id, peer.hello->node, peer.job->place.address,
+                        peer.hello->stop_time > milliseconds(0)};
     Dispatch(*peer.job, TakeMessage(peer.job->state, sender, message, Clock::now()));
     if (type == "withdraw") peer.channel->Send({{"type", "withdrawn"}});
     Tidy();

@@ -249,7 +249,11 @@ void ElasticRendezvous::OnClosed(const std::string& reason, ChannelEnd how) {
         .kind = cut_off_ ? RoundEnd::Kind::kRegroup : RoundEnd::Kind::kJobFailed,
         .node_rank = -1,
         .message = "the rendezvous at " + ToString(link_->target()) + " is gone: " + reason};
-    if (link_->has_several_hosts()) end_->stop_within = options_.stop_timeout;
+  }
+  // The handler gets an end once more that this node knows, because its workers may be stopping.
+  if (end_ && end_->kind != RoundEnd::Kind::kJobFailed && link_->has_several_hosts()) {
+    end_->stop_within = options_.stop_timeout;
+    end_delivered_ = false;
   }
   EndAndReport();
 }
@@ -301,7 +305,8 @@ void ElasticRendezvous::EndAndReport() {
 void ElasticRendezvous::DeliverEnd() {
   if (!end_ || end_delivered_ || !on_end_) return;
   end_delivered_ = true;
-  const bool as_asked = end_->node_rank == membership_.node_rank && asked_end_ == end_->kind;
+  const bool as_asked =
+      end_->node_rank == membership_.node_rank && asked_end_ == end_->kind && !end_->stop_within;
   // Copies the handler, because it may destroy this object.
   const auto handler = on_end_;
   if (!as_asked) handler(*end_);

@@ -21,27 +21,34 @@ class PastRound {
   // By `others_stopped` the workers of that round have ended on all nodes.
   explicit PastRound(Time others_stopped) : others_stopped_(others_stopped) {}
 
-  // A node has come. Its own workers have ended.
-  void Add(const NodeInfo& info) {
+  // A node has come. Its own workers have ended. Raises the job's numbers of rounds and restarts.
+  void Add(const NodeInfo& info, int& rounds, int& restarts) {
     silent_.erase({info.host, info.pid});
     if (is_over_ || !info.past || info.past->rounds < last_.rounds) return;
     if (info.past->rounds > last_.rounds) came_.clear();
-    const int restarts = std::max(last_.restarts, info.past->restarts);
     last_ = *info.past;
-    last_.restarts = restarts;
+    rounds = std::max(rounds, last_.rounds);
+    restarts = std::max(restarts, last_.restarts);
     came_.emplace(info.host, info.pid);
   }
   // A node is heard no longer. By `stopped` its workers have ended.
   void AddSilent(const NodeInfo& info, Time stopped) { silent_[{info.host, info.pid}] = stopped; }
+  // A node leaves for good, and its workers may run until its connection ends.
+  void AddLeaving(NodeId id, const NodeInfo& info) { leaving_[id] = info; }
+  // The node's connection has ended. Its workers have ended, or will have by `stopped`.
+  void EndLeaving(NodeId id, Time stopped) {
+    const auto node = leaving_.extract(id);
+    if (!node.empty()) AddSilent(node.mapped(), stopped);
+  }
   // A round of this coordinator starts.
   void End() {
     *this = PastRound(Time());
     is_over_ = true;
   }
 
-  const Past& last() const { return last_; }
-  // Returns when no worker runs any longer on nodes that have not come.
+  // Returns when no worker runs any longer on nodes that have not come; Time::max() is not known.
   Time all_stopped() const {
+    if (!leaving_.empty()) return Time::max();
     const bool all_came = last_.nodes > 0 && static_cast<int>(came_.size()) >= last_.nodes;
     Time time = all_came ? Time() : others_stopped_;
     for (const auto& [node, stopped] : silent_) time = std::max(time, stopped);
@@ -54,6 +61,7 @@ class PastRound {
   Past last_;
   std::set<std::pair<std::string, int>> came_;  // its nodes that have come: host and pid
   std::map<std::pair<std::string, int>, Time> silent_;
+  std::map<NodeId, NodeInfo> leaving_;
 };
 
 }  // namespace ddprun::rendezvous

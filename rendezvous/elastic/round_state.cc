@@ -35,11 +35,7 @@ Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
   if (node.waiting || (phase_ == Phase::kRunning && RankOf(id) >= 0)) return Take();
   nodes_.Wait(id, info, now);
   if (is_new && nodes_.num_waiting() == 1 && rounds_ == 0) gathering_since_ = now;
-  if (is_new) {
-    past_.Add(info);
-    rounds_ = std::max(rounds_, past_.last().rounds);
-    restarts_ = std::max(restarts_, past_.last().restarts);
-  }
+  if (is_new) past_.Add(info, rounds_, restarts_);
   if (!MayTakePart(node)) {
     const std::string rounds = std::to_string(short_rounds_) + " rounds in a row";
     actions_.push_back(
@@ -130,7 +126,7 @@ Actions RoundState::OnLeave(NodeId id, int64_t attempt, Time now) {
   return Take();
 }
 
-Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now) {
+Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now, bool awaited) {
   now_ = now;
   const auto found = nodes_.find(id);
   if (found == nodes_.end() || phase_ == Phase::kDone) return {};
@@ -146,6 +142,7 @@ Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now)
     return Take();
   }
   const Node gone = found->second;
+  if (awaited && !gone.waiting) past_.AddLeaving(id, gone.info);
   nodes_.Erase(id);
   HandleLostNode(id, gone, std::move(end));
   return Take();
@@ -154,7 +151,8 @@ Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now)
 Actions RoundState::OnGone(NodeId id, const std::string& how, Time now, Time stopped) {
   now_ = now;
   const auto found = nodes_.find(id);
-  if (found == nodes_.end()) return {};
+  past_.EndLeaving(id, stopped);
+  if (found == nodes_.end()) return OnTime(now);
   const Node gone = found->second;
   nodes_.Erase(id);
   if (!gone.waiting) past_.AddSilent(gone.info, stopped);
@@ -239,7 +237,8 @@ std::optional<RoundState::Time> RoundState::NextDeadline() const {
   if (const Node* const first = nodes_.WaitsLongest()) consider(OverdueAt(*first));
   if (!next) return std::nullopt;  // no node waits
   if (last_call_) next = last_call_;
-  if (now_ < past_.all_stopped()) consider(past_.all_stopped());
+  const Time stopped = past_.all_stopped();
+  if (now_ < stopped && stopped < Time::max()) consider(stopped);
   if (WaitingLine() != reported_line_) consider(next_line_);
   return next;
 }

@@ -44,8 +44,9 @@ class RoundState {
   Actions OnEnd(NodeId node, int64_t attempt, RoundEnd end, Time now);
   Actions OnLeave(NodeId node, int64_t attempt, Time now);
   // The node leaves for good, in a round or between rounds. `ends_job` means that the other nodes
-  // cannot continue without it; it is ignored for a spare.
-  Actions OnWithdraw(NodeId node, RoundEnd end, bool ends_job, Time now);
+  // cannot continue without it; it is ignored for a spare. `awaited`: the next round does not
+  // start before the node is gone.
+  Actions OnWithdraw(NodeId node, RoundEnd end, bool ends_job, Time now, bool awaited = false);
   // The node's connection ended. `how` follows "node 1 (host) is gone: ". The next round does not
   // start before the node's workers have ended, at `stopped`.
   Actions OnGone(NodeId node, const std::string& how, Time now, Time stopped = {});

@@ -110,6 +110,17 @@ TEST_F(PastRoundTest, DoesNotWaitForASilentNodeThatComesBackOrHadNoWorkers) {
   EXPECT_EQ(starts_, 6);
 }
 
+TEST_F(PastRoundTest, WaitsUntilANodeThatLeavesIsGone) {
+  Pass(seconds(30));
+  for (const NodeId id : {1, 2, 3}) Join(id);
+  Take(state_->OnWithdraw(3, {.message = "stopped"}, false, now_, true));
+  for (const NodeId id : {1, 2}) Join(id);
+  Pass(seconds(300));
+  EXPECT_EQ(starts_, 3) << "its workers may save for a long time";
+  Take(state_->OnGone(3, "closed", now_, now_));
+  EXPECT_EQ(starts_, 5);
+}
+
 TEST_F(PastRoundTest, TheLatestRoundCounts) {
   Join(1, Past{.rounds = 4, .restarts = 1, .nodes = 1});
   Join(2, Past{.rounds = 5, .restarts = 0, .nodes = 2});
