@@ -44,7 +44,7 @@ struct RoundEnd {
   int node_rank = -1;        // of the node that caused the end; -1 means that none is known
   std::string message = {};  // one line: which rank and how
   int exit_code = 1;         // exit code of ddprun on every node if kind is kJobFailed
-  // On this node only: its workers must have ended by then, because others may start new ones.
+  // On this node only: its workers must end in this time, because others may start new ones.
   std::optional<std::chrono::milliseconds> stop_within = {};
   // What is known of the worker that failed first (PeerWorker). The rendezvous passes it on to the
   // other nodes unchanged. nullptr means that nothing is known.
@@ -69,8 +69,8 @@ class Rendezvous {
   virtual void Join(std::function<void(Result<Membership>)> done) = 0;
 
   // Calls `handler` at most once in a round that this node has joined: if another node ends the
-  // round, if another node's agent dies, if nodes come or go, or if the store is lost. Calls it
-  // once more with RoundEnd::stop_within if the place where the nodes meet is lost meanwhile.
+  // round, if another node's agent dies, if nodes come or go, or if the store is lost; and once
+  // more, with stop_within, if the place where the nodes meet is lost after that.
   virtual void WatchRound(std::function<void(RoundEnd)> handler) = 0;
 
   // Ends the round on all nodes, and sets the node rank of `end`. Calls `done` when the other nodes

@@ -202,19 +202,16 @@ void Agent::OnRoundEnd(const rendezvous::RoundEnd& end) {
   log_.Debug("the round was ended", {{"by_node", std::to_string(end.node_rank)},
                                      {"kind", std::string(NameOf(end.kind))},
                                      {"message", end.message}});
-  // This node ends for its own reason. The others continue without it if they can.
-  if (causes_.stop_signal || causes_.error) return LimitStop();
-  On(end.kind == Kind::kJobFailed ? AgentEvent::kEndAsked : AgentEvent::kRestartAsked);
   LimitStop();
+  // This node ends for its own reason. The others continue without it if they can.
+  if (causes_.stop_signal || causes_.error) return;
+  On(end.kind == Kind::kJobFailed ? AgentEvent::kEndAsked : AgentEvent::kRestartAsked);
 }
 
 // Kills the workers in time if others may start new ones.
 void Agent::LimitStop() {
-  const auto& end = ending_.end();
-  if (attempt_ == nullptr || !end || !end->stop_within) return;
-  alarm_ = surroundings_.clock.Set(*end->stop_within, [this] {
-    if (attempt_ != nullptr) attempt_->Kill();
-  });
+  if (attempt_ == nullptr || !ending_.end() || !ending_.end()->stop_within) return;
+  alarm_ = surroundings_.clock.Set(*ending_.end()->stop_within, [this] { attempt_->Kill(); });
 }
 
 void Agent::OnAttemptGone() {
