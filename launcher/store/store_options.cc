@@ -31,6 +31,7 @@ Server
 
   Prints where it listens and serves until SIGTERM or Ctrl-C. Nodes of ddprun join with
   --rdzv_backend=c10d --rdzv_endpoint=HOST:PORT; for torchrun add --rdzv_conf=is_host=0.
+  Votes, but does not lead, where a job's --rdzv_endpoint names it among several hosts.
   On SIGUSR1 it prints its state.
 
 Questions
