@@ -14,8 +14,13 @@ constexpr size_t kManyJobs = 1000;
 
 }  // namespace
 
+bool Voter::HoldsLease(const Grant& held, const Ballot& ballot) {
+  return held.leader == ballot.candidate && held.epoch == ballot.epoch &&
+         held.process == ballot.process;
+}
+
 bool Voter::MayGrant(const Grant& held, const Ballot& ballot, ElectionTime now) const {
-  if (held.leader == ballot.candidate && held.epoch == ballot.epoch) return true;
+  if (HoldsLease(held, ballot)) return true;
   if (now < held.until || ballot.epoch < held.epoch) return false;
   if (now >= started_ + ballot.lease) return true;
   // The list says that no host had granted anything when this very process was asked.
@@ -40,9 +45,7 @@ Vote Voter::OnBallot(const Ballot& ballot, ElectionTime now) {
     held = {ballot.epoch, ballot.candidate, now + ballot.lease, is_first, ballot.process};
     grants_[ballot.job] = held;
   }
-  const bool own = held.leader == ballot.candidate && held.epoch == ballot.epoch &&
-                   held.process == ballot.process;
-  if (ballot.kind == Ballot::Kind::kRelease && own) {
+  if (ballot.kind == Ballot::Kind::kRelease && HoldsLease(held, ballot)) {
     // As if it had never been granted.
     held = {.epoch = held.is_first ? 0 : held.epoch, .until = now};
     grants_[ballot.job] = held;

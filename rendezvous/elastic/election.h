@@ -32,7 +32,7 @@ struct Ballot {
   std::string job;  // the name of the job and the list of its hosts
   int candidate = 0;
   // Of kLead and kRelease; each new leader has a greater one. `process` is a random number of the
-  // candidate's process, so that a late kRelease ends no other lease than its own.
+  // candidate's process, so that a late message is not taken for one of its next process.
   int64_t epoch = 0;
   uint64_t process = 0;
   std::chrono::milliseconds lease{0};
@@ -69,6 +69,7 @@ class Voter {
     uint64_t process = 0;   // the leader's
   };
 
+  static bool HoldsLease(const Grant& held, const Ballot& ballot);
   bool MayGrant(const Grant& held, const Ballot& ballot, ElectionTime now) const;
   bool HasRoom(const std::string& job, ElectionTime now);
 
