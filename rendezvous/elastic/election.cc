@@ -11,6 +11,7 @@ namespace {
 
 // More jobs than one place serves at a time. A limit, because strangers may name any job.
 constexpr size_t kManyJobs = 1000;
+constexpr milliseconds kUsualAnswerTime{1000};
 
 }  // namespace
 
@@ -76,6 +77,10 @@ Ballot Campaign::Ask(Ballot::Kind kind, ElectionTime now, milliseconds answer_ti
           .lease = rules_.lease};
 }
 
+milliseconds Campaign::AnswerTime() const {
+  return std::min(Part(3), std::max(Part(20), kUsualAnswerTime));
+}
+
 // Hosts pause for different times, because two that ask at the same time may both fail.
 void Campaign::Pause(milliseconds least, ElectionTime now) {
   phase_ = Phase::kIdle;
@@ -92,7 +97,7 @@ std::optional<Ballot> Campaign::OnTime(ElectionTime now) {
       return OnTime(now);
     case Phase::kIdle:
       phase_ = Phase::kLooking;
-      return Ask(Ballot::Kind::kLook, now, Part(20));
+      return Ask(Ballot::Kind::kLook, now, AnswerTime());
     case Phase::kLooking:
       return Decide(now);
     case Phase::kAsking: {
@@ -141,7 +146,7 @@ std::optional<Ballot> Campaign::Decide(ElectionTime now) {
   is_first_ = epoch == 0 && all_answered();
   epoch_ = std::max(epoch_, epoch) + 1;
   phase_ = Phase::kAsking;
-  Ballot ballot = Ask(Ballot::Kind::kLead, now, Part(20));
+  Ballot ballot = Ask(Ballot::Kind::kLead, now, AnswerTime());
   if (is_first_) ballot.all_new = std::move(ids);
   return ballot;
 }

@@ -110,6 +110,9 @@ class Campaign {
   enum class Phase { kNew, kIdle, kLooking, kAsking, kLeading };
 
   Ballot Ask(Ballot::Kind kind, ElectionTime now, std::chrono::milliseconds answer_time);
+  // Returns how long hosts may take to answer: long enough for a busy machine, but a host that does
+  // not answer costs this time.
+  std::chrono::milliseconds AnswerTime() const;
   std::optional<Ballot> Decide(ElectionTime now);
   std::optional<Ballot> CountGrants(ElectionTime now);
   void Pause(std::chrono::milliseconds least, ElectionTime now);

@@ -45,6 +45,7 @@ class Leadership::Impl : public std::enable_shared_from_this<Leadership::Impl> {
     stopped_ = true;
     timer_.cancel();
     calls_.clear();
+    releases_.clear();
   }
 
   bool Leads() const { return campaign_.Leads(Clock::now()); }
@@ -66,13 +67,17 @@ class Leadership::Impl : public std::enable_shared_from_this<Leadership::Impl> {
   void Send(std::optional<Ballot> ballot) {
     if (!ballot) return;
     ++turn_;
-    calls_.clear();
-    calls_.resize(hosts_.size());
+    // The next ballot ends the calls of the last one, but not those that give a lease back.
+    auto& calls = ballot->kind == Ballot::Kind::kRelease ? releases_ : calls_;
+    calls.clear();
+    calls.resize(hosts_.size());
     for (size_t i = 0; i < hosts_.size(); ++i) {
       if (static_cast<int>(i) == own_) continue;
-      calls_[i].connect = std::make_unique<AsyncConnect>(
-          io_, hosts_[i], gate_, [this, i, turn = turn_, message = ToJson(*ballot)](auto fd) {
-            if (fd.has_value()) Ask(i, turn, *std::move(fd), message);
+      Call& call = calls[i];
+      call.connect = std::make_unique<AsyncConnect>(
+          io_, hosts_[i], gate_,
+          [this, &call, i, turn = turn_, message = ToJson(*ballot)](auto fd) {
+            if (fd.has_value()) Ask(call, static_cast<int>(i), turn, *std::move(fd), message);
           });
     }
     const Vote own = handlers_.own_vote(*ballot);
@@ -82,17 +87,16 @@ class Leadership::Impl : public std::enable_shared_from_this<Leadership::Impl> {
   }
 
   // This object owns the call, so the handlers cannot outlive the object.
-  void Ask(size_t host, int turn, UniqueFd fd, const json& ballot) {
-    if (turn != turn_) return;
-    calls_[host].channel = std::make_unique<ControlChannel>(
+  void Ask(Call& call, int host, int turn, UniqueFd fd, const json& ballot) {
+    call.channel = std::make_unique<ControlChannel>(
         io_, ControlChannel::End::kNode, std::move(fd), "",
         ControlChannel::Handlers{.on_message =
                                      [this, host, turn](const json& message) {
                                        const auto vote = VoteOf(message);
-                                       if (vote) OnVote(static_cast<int>(host), turn, *vote);
+                                       if (vote) OnVote(host, turn, *vote);
                                      },
                                  .on_closed = [](const std::string&, ChannelEnd) {}});
-    calls_[host].channel->Send(ballot);
+    call.channel->Send(ballot);
   }
 
   void OnVote(int host, int turn, const Vote& vote) {
@@ -121,7 +125,8 @@ class Leadership::Impl : public std::enable_shared_from_this<Leadership::Impl> {
   asio::steady_timer timer_;
   int turn_ = 0;             // of the last ballot
   std::vector<Call> calls_;  // by host, for the last ballot
-  bool led_ = false;         // what on_change() was told last
+  std::vector<Call> releases_;
+  bool led_ = false;  // what on_change() was told last
   bool stopped_ = false;
 };
 

@@ -174,6 +174,18 @@ TEST(Election, ANewJobHasALeaderAtOnce) {
   }
 }
 
+TEST(Election, SlowHostsHaveALeaderSoon) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    World world(seed % 2 == 0 ? 3 : 5, seed);
+    world.most_delay = 400;
+    for (int i = 0; i < world.size(); ++i) world.Start(i);
+    world.Run(seconds(60));
+    EXPECT_EQ(world.num_leaders(), 1);
+    EXPECT_LE(world.without_leader, seconds(20));
+  }
+}
+
 TEST(Election, WithAHostMissingTheLeaderComesAfterALease) {
   World world(3, 1);
   world.Start(0);

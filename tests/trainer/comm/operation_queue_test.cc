@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <stdexcept>
 #include <thread>
@@ -174,6 +176,74 @@ TEST(OperationQueue, MayBeDestroyedByACallback) {
   gate.notify_all();
   destroyed.wait(false);
   EXPECT_TRUE(entry->status.ok());
+}
+
+// Settle() is for good, so each test of it needs a process of its own.
+class OperationQueueDeathTest : public testing::Test {
+ protected:
+  OperationQueueDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+};
+
+TEST_F(OperationQueueDeathTest, SettlingWaitsForOperationsAndTheirCalls) {
+  EXPECT_EXIT(
+      {
+        OperationQueue queue;
+        std::atomic<bool> called = false;
+        const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+        const auto entry = queue.Submit([&]() -> Status {
+          pause();
+          return {};
+        });
+        queue.OnDone(*entry, [&](const Status&) {
+          pause();
+          called = true;
+        });
+        OperationQueue::Settle(std::chrono::seconds(60));
+        std::_Exit(called ? 7 : 1);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+TEST_F(OperationQueueDeathTest, AnOperationThatOutlivesItIsNeitherFreedNorFollowedByItsCall) {
+  EXPECT_EXIT(
+      {
+        struct Noted {
+          ~Noted() { std::_Exit(2); }
+        };
+        auto& queue = *new OperationQueue;
+        std::atomic<bool> begun = false;
+        std::atomic<bool> go = false;
+        std::atomic<bool> ended = false;
+        const auto entry = queue.Submit([&, held = std::make_shared<Noted>()]() -> Status {
+          begun = true;
+          while (!go) std::this_thread::yield();
+          ended = true;
+          return {};
+        });
+        queue.OnDone(*entry, [](const Status&) { std::_Exit(3); });
+        while (!begun) std::this_thread::yield();
+        OperationQueue::Settle(std::chrono::milliseconds(1));
+        go = true;
+        while (!ended) std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        std::_Exit(7);
+      },
+      testing::ExitedWithCode(7), "");
+}
+
+TEST_F(OperationQueueDeathTest, LaterOperationsRunOnTheThreadThatSubmitsThem) {
+  EXPECT_EXIT(
+      {
+        OperationQueue queue;
+        OperationQueue::Settle(std::chrono::milliseconds(1));
+        std::thread::id ran;
+        queue.Submit([&]() -> Status {
+          ran = std::this_thread::get_id();
+          return {};
+        });
+        std::_Exit(ran == std::this_thread::get_id() ? 7 : 1);
+      },
+      testing::ExitedWithCode(7), "");
 }
 
 }  // namespace
