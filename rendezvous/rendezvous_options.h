@@ -16,6 +16,7 @@ namespace ddprun::rendezvous {
 
 inline constexpr int kMaxNodes = 65'536;
 inline constexpr int kMaxLocalWorkers = 4096;  // on one node
+inline constexpr size_t kMaxHosts = 9;         // of RendezvousOptions::hosts
 
 // Rules of a job. All nodes must give the same numbers of nodes and restarts; with c10d, the
 // timeouts of the node that came first count.
@@ -74,6 +75,8 @@ struct RendezvousOptions {
   // c10d with several hosts: if the leader is lost, workers are ended within this time. The next
   // leader waits so long for nodes of which it has not heard. The same on all nodes.
   std::chrono::milliseconds stop_timeout{20'000};
+  // Returns how long workers may run on a node that hears the leader no longer.
+  std::chrono::milliseconds stop_time() const { return keep_alive.limit() + stop_timeout; }
   // c10d: how long a node tries to reach the round's store, which listens already, before it
   // reports that it cannot.
   std::chrono::milliseconds reach_timeout{10'000};

@@ -12,8 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMostHosts = 9;  // of --rdzv_endpoint
-
 // A file that each run writes to its folder.
 constexpr std::string_view kResolvedConfig = "config.resolved.json";
 
@@ -72,18 +70,15 @@ Status SettleFixed(Options& options) {
 // A majority of an even number of hosts outlives no more losses than one of one host less.
 Status CheckHosts(const Options& options) {
   const std::vector<rendezvous::HostPort>& hosts = options.rdzv.hosts;
-  for (size_t i = 0; i < hosts.size(); ++i) {
-    if (std::find(hosts.begin(), hosts.begin() + static_cast<long>(i), hosts[i]) ==
-        hosts.begin() + static_cast<long>(i)) {
-      continue;
-    }
-    return BadValue("--rdzv_endpoint", "--rdzv_endpoint names " + ToString(hosts[i]) + " twice.");
+  for (const rendezvous::HostPort& host : hosts) {
+    if (std::ranges::count(hosts, host) == 1) continue;
+    return BadValue("--rdzv_endpoint", "--rdzv_endpoint names " + ToString(host) + " twice.");
   }
-  if (hosts.size() % 2 == 1 && hosts.size() <= kMostHosts) return {};
+  if (hosts.size() % 2 == 1 && hosts.size() <= rendezvous::kMaxHosts) return {};
   return BadValue("--rdzv_endpoint",
                   "--rdzv_endpoint names " + std::to_string(hosts.size()) +
                       " hosts; expected one, or an odd number from 3 to " +
-                      std::to_string(kMostHosts) + ".",
+                      std::to_string(rendezvous::kMaxHosts) + ".",
                   "The leader needs the votes of more than half of the hosts, so two of them "
                   "outlive the loss of neither.\nAny machine with `ddprun store` can be one more.");
 }

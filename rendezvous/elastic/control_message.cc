@@ -18,7 +18,6 @@ namespace {
 constexpr size_t kMaxShortText = 512;
 constexpr size_t kMaxHostsText = 4 << 10;
 constexpr size_t kMaxJobText = 8 << 10;  // of a ballot: its run id and its hosts
-constexpr size_t kMaxHosts = 100;
 constexpr size_t kMaxEndText = 4 << 10;
 constexpr size_t kMaxWorkerBytes = 128 << 10;
 constexpr int64_t kMaxMs = int64_t{1000} * 3600 * 24 * 366;  // the limit of ParseSeconds()

@@ -215,13 +215,13 @@ class Coordinator::Impl : public std::enable_shared_from_this<Coordinator::Impl>
     auto job = std::move(found->second.job);
     // A node that ends takes its workers with it.
     const bool may_run = job != nullptr && how == ChannelEnd::kSilent;
-    const auto stop_time = may_run ? found->second.hello->stop_time : milliseconds(0);
+    const auto now = Clock::now();
+    const auto stopped = may_run ? now + found->second.hello->stop_time : Clock::time_point();
     Forget(found->second);
     peers_.erase(found);
     if (AllHeard()) PostHeard();
     if (job == nullptr) return;
-    const auto now = Clock::now();
-    Dispatch(*job, job->state.OnGone(id, reason, now, now + stop_time));
+    Dispatch(*job, job->state.OnGone(id, reason, now, stopped));
     job.reset();
     Tidy();
   }

@@ -159,8 +159,7 @@ void CoordinatorLink::BeginToLead() {
   ElectionTime others_stopped;
   if (!leadership_->is_first()) {
     // A node notices the loss of the leader before this one, after the time of a lease.
-    others_stopped =
-        std::chrono::steady_clock::now() + options_.keep_alive.limit() + options_.stop_timeout;
+    others_stopped = std::chrono::steady_clock::now() + options_.stop_time();
     if (options_.on_progress) options_.on_progress("the rendezvous is led from here now");
   }
   coordinator_->Lead([this] { return leadership_->Leads(); }, others_stopped);
@@ -222,9 +221,7 @@ void CoordinatorLink::Introduce() {
                 .role = options_.role,
                 .past = past_};
   hello.hosts = HostsText(options_.hosts);
-  if (has_several_hosts()) {
-    hello.stop_time = options_.keep_alive.limit() + options_.stop_timeout;
-  }
+  if (has_several_hosts()) hello.stop_time = options_.stop_time();
   hello.keep_alive = options_.keep_alive;
   hello.local_addr = options_.local_addr;
   Send(ToJson(hello));

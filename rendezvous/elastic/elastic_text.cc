@@ -162,8 +162,8 @@ Error NoLeader(std::string_view hosts, std::string_view problem, std::chrono::mi
       "This node found no leader among " + std::string(hosts) + " within " + DurationText(waited) +
           (problem.empty() ? "" : ": " + std::string(problem)) + ".",
       "A leader needs the votes of more than half of these hosts. Start ddprun there, too, with "
-      "the "
-      "same --rdzv_endpoint.\n`ddprun store` votes, but does not lead. Is a firewall between them?",
+      "the same --rdzv_endpoint.\n`ddprun store` votes, but does not lead. Is a firewall between "
+      "them?",
       "", "no-leader");
 }
 

@@ -46,7 +46,7 @@ std::string WaitingText(int joined,
                         const FewNames& stopping,
                         const FewNames& lost);
 
-// What follows WaitingText() while workers of a lost coordinator's round may still run.
+// The end of WaitingText() while workers of a lost coordinator's round may still run.
 inline constexpr std::string_view kStillRunning =
     "; workers of an earlier round that run elsewhere get time to end (--rdzv_conf=stop_timeout)";
 

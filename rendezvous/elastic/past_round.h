@@ -23,7 +23,7 @@ class PastRound {
 
   // A node has come. Its own workers have ended. Raises the job's numbers of rounds and restarts.
   void Add(const NodeInfo& info, int& rounds, int& restarts) {
-    silent_.erase({info.host, info.pid});
+    RemoveSilent({info.host, info.pid});
     if (is_over_ || !info.past || info.past->rounds < last_.rounds) return;
     if (info.past->rounds > last_.rounds) came_.clear();
     last_ = *info.past;
@@ -31,8 +31,14 @@ class PastRound {
     restarts = std::max(restarts, last_.restarts);
     came_.emplace(info.host, info.pid);
   }
-  // A node is heard no longer. By `stopped` its workers have ended.
-  void AddSilent(const NodeInfo& info, Time stopped) { silent_[{info.host, info.pid}] = stopped; }
+  // A node is heard no longer. By `stopped` its workers have ended; Time() is before now.
+  void AddSilent(const NodeInfo& info, Time stopped) {
+    if (stopped == Time()) return;
+    const Process process(info.host, info.pid);
+    RemoveSilent(process);
+    silent_[process] = stopped;
+    by_time_.emplace(stopped, process);
+  }
   // A node leaves for good, and its workers may run until its connection ends.
   void AddLeaving(NodeId id, const NodeInfo& info) { leaving_[id] = info; }
   // The node's connection has ended. Its workers have ended, or will have by `stopped`.
@@ -50,17 +56,24 @@ class PastRound {
   Time all_stopped() const {
     if (!leaving_.empty()) return Time::max();
     const bool all_came = last_.nodes > 0 && static_cast<int>(came_.size()) >= last_.nodes;
-    Time time = all_came ? Time() : others_stopped_;
-    for (const auto& [node, stopped] : silent_) time = std::max(time, stopped);
-    return time;
+    const Time others = all_came ? Time() : others_stopped_;
+    return by_time_.empty() ? others : std::max(others, by_time_.rbegin()->first);
   }
 
  private:
+  using Process = std::pair<std::string, int>;  // an agent: host and pid
+
+  void RemoveSilent(const Process& process) {
+    const auto node = silent_.extract(process);
+    if (!node.empty()) by_time_.erase({node.mapped(), process});
+  }
+
   Time others_stopped_;
   bool is_over_ = false;
   Past last_;
-  std::set<std::pair<std::string, int>> came_;  // its nodes that have come: host and pid
-  std::map<std::pair<std::string, int>, Time> silent_;
+  std::set<Process> came_;  // its nodes that have come
+  std::map<Process, Time> silent_;
+  std::set<std::pair<Time, Process>> by_time_;  // of silent_, because each event asks for the last
   std::map<NodeId, NodeInfo> leaving_;
 };
 
