@@ -58,7 +58,7 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
 
   void Read();
   void OnReadable();
-  void ReadAfterPause();
+  void ReadAt(std::chrono::steady_clock::time_point time);
   // Reads about `limit` bytes without waiting, and returns how many. Calls End() at the end.
   size_t Take(size_t limit);
   void Pass(std::string_view bytes);
@@ -70,6 +70,7 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
   bool ResumeWhenRoom();
 
   asio::posix::stream_descriptor source_;
+  const bool is_terminal_;
   StreamSinks sinks_;
   LineBuffer lines_;
   LineLabel label_;
@@ -81,6 +82,8 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
   bool is_bar_ = false;  // its unfinished line has a '\r'
   std::chrono::steady_clock::time_point last_read_;
   std::chrono::steady_clock::time_point next_read_;  // after a small piece
+  std::chrono::steady_clock::time_point last_turn_;  // in which bytes came
+  bool steady_ = false;  // the worker writes small pieces, one soon after the other
 };
 
 }  // namespace ddprun::launcher
