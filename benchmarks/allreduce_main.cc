@@ -1,9 +1,10 @@
 // Times all_reduce of fp32 tensors through HostProcessGroup; one process per rank, started by a
 // launcher. Rank 0 prints one JSON line per size.
 //
-//   ddprun --nproc_per_node=2 --no_python ddp-allreduce [--staged] BYTES...
+//   ddprun --nproc_per_node=2 --no_python ddp-allreduce [--staged] [--hierarchical] BYTES...
 //
 // --staged: ordinary tensors instead of those that the group allocates in shared memory.
+// --hierarchical: AllReduceAlgorithm::kHierarchical.
 #include <ATen/Functions.h>
 #include <ATen/Parallel.h>
 
@@ -58,6 +59,10 @@ int Run(int argc, char** argv) {
     const std::string_view argument = argv[i];
     if (argument == "--staged") {
       staged = true;
+      continue;
+    }
+    if (argument == "--hierarchical") {
+      group->SetAllReduceAlgorithm(ddprun::AllReduceAlgorithm::kHierarchical);
       continue;
     }
     const std::optional<int64_t> bytes = ddprun::ParseInt(argument);

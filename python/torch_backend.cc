@@ -111,6 +111,8 @@ std::string TextFor(const Error& error) {
 TorchBackend::TorchBackend(c10::intrusive_ptr<HostProcessGroup> group)
     : Backend(group->getRank(), group->getSize()), group_(std::move(group)) {
   group_->setGroupDesc("");  // else errors would name the group "undefined"
+  // As with Gloo and NCCL, the bits of sums may depend on the placement of the ranks.
+  group_->SetAllReduceAlgorithm(AllReduceAlgorithm::kHierarchical);
 }
 
 // A child of fork() keeps its copy, because it has neither the threads nor the place of this rank.

@@ -91,7 +91,7 @@ void AddModel(CLI::App& app, Arguments& arguments) {
       ->check(kCount);
   app.add_option("--steps", arguments.sweep.steps, "Steps of a variant in a round")->check(kCount);
   app.add_option("--link_gigabit", arguments.sweep.link_gigabit,
-                 "All-reduces take as long as on a link of so many gigabit per second");
+                 "Collectives take as long as on a link of so many gigabit per second");
   app.add_flag("--torch", arguments.torch, "Measure c10d::Reducer over the same group too");
 }
 
@@ -148,7 +148,8 @@ std::vector<std::string> AlgorithmsBetweenTheseRanks() {
   const auto info =
       ddprun::ValueOrThrow(ddprun::trainer::ReadRankInfo(ddprun::Environment::OfProcess()));
   if (info.local_world_size == info.world_size) return ddprun::bench::AlgorithmNames();
-  return {std::string(ddprun::trainer::NameOf(ddprun::AllReduceAlgorithm::kDirect))};
+  return {std::string(ddprun::trainer::NameOf(ddprun::AllReduceAlgorithm::kDirect)),
+          std::string(ddprun::trainer::NameOf(ddprun::AllReduceAlgorithm::kHierarchical))};
 }
 
 int Run(int argc, char** argv) {
@@ -163,7 +164,9 @@ int Run(int argc, char** argv) {
     return app.exit(error) == 0 ? 0 : 2;
   }
   at::set_num_threads(arguments.threads);
-  const auto group = ddprun::init_process_group(std::chrono::seconds(100));
+  const auto group =
+      ddprun::trainer::InitProcessGroup(ddprun::Environment::OfProcess(), std::chrono::seconds(100),
+                                        /*recorder=*/nullptr, arguments.sweep.link_gigabit);
   nlohmann::json report;
   if (app.got_subcommand("allreduce")) {
     if (arguments.all_reduce.algorithms.empty()) {

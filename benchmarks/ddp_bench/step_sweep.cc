@@ -6,7 +6,6 @@
 #include <map>
 #include <numeric>
 
-#include "benchmarks/ddp_bench/link_group.h"
 #include "benchmarks/ddp_bench/table.h"
 #include "benchmarks/ddp_bench/torch_reducer.h"
 #include "trainer/strategies/ddp.h"
@@ -144,10 +143,7 @@ nlohmann::json SweepSteps(const Group& group,
                           const StepCase& what,
                           const std::vector<Variant>& variants,
                           const SweepOptions& options) {
-  Mesh mesh = group;
-  if (options.link_gigabit > 0) {
-    mesh.data.group = c10::make_intrusive<LinkGroup>(group, options.link_gigabit);
-  }
+  const Mesh mesh = group;
   std::vector<Times> times(variants.size());
   std::vector<size_t> buckets(variants.size());
   for (int round = 0; round < options.rounds; ++round) {

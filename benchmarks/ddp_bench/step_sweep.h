@@ -29,7 +29,7 @@ struct Variant {
 struct SweepOptions {
   int rounds = 5;
   int steps = 10;           // of each variant and round, after two for warm-up
-  double link_gigabit = 0;  // per second; > 0 means that a LinkGroup carries the all-reduces
+  double link_gigabit = 0;  // per second; the group's Options::link_gigabit, for the report
 };
 
 // A collective. Prints a table on rank 0 with rank 0's times: the median of the rounds' medians

@@ -83,6 +83,10 @@ Status PassAroundRing(NodeMeeting& ranks,
 
 }  // namespace
 
+bool IsTextbook(AllReduceAlgorithm algorithm) {
+  return algorithm != AllReduceAlgorithm::kDirect && algorithm != AllReduceAlgorithm::kHierarchical;
+}
+
 Status AllReducePiece(AllReduceAlgorithm algorithm,
                       NodeMeeting& ranks,
                       const NodeOperation& operation,
@@ -90,6 +94,7 @@ Status AllReducePiece(AllReduceAlgorithm algorithm,
                       size_t bytes) {
   switch (algorithm) {
     case AllReduceAlgorithm::kDirect:
+    case AllReduceAlgorithm::kHierarchical:
       break;
     case AllReduceAlgorithm::kReduceBroadcast:
       return ReduceThenBroadcast(ranks, operation, begin, bytes);

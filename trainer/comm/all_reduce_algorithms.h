@@ -6,7 +6,11 @@
 
 namespace ddprun::trainer {
 
+// Returns whether the ranks of a node reduce by AllReducePiece().
+bool IsTextbook(AllReduceAlgorithm algorithm);
+
 // All-reduces the piece of the operation's data from `begin`, which is in place on all ranks.
+// REQUIRES: IsTextbook(algorithm).
 Status AllReducePiece(AllReduceAlgorithm algorithm,
                       NodeMeeting& ranks,
                       const NodeOperation& operation,

@@ -93,7 +93,8 @@ std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environm
 
 c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environment,
                                                       std::chrono::milliseconds timeout,
-                                                      std::shared_ptr<FlightRecorder> recorder) {
+                                                      std::shared_ptr<FlightRecorder> recorder,
+                                                      double link_gigabit) {
   // All ranks make their groups in one order, so that their numbers agree.
   static std::atomic<int> generations = FirstGeneration(environment);
   const int generation = generations++;
@@ -107,7 +108,8 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environ
                                     .size = info.world_size,
                                     .timeout = timeout,
                                     .generation = generation,
-                                    .recorder = std::move(recorder)};
+                                    .recorder = std::move(recorder),
+                                    .link_gigabit = link_gigabit};
   if (info.local_world_size != info.world_size) {
     const auto spin = SpinTime(info.local_world_size);
     const Exchange exchange = ExchangeOver(*store, environment, info.rank, generation, timeout);

@@ -29,10 +29,11 @@ std::shared_ptr<FlightRecorder> AttachFlightRecorder(const Environment& environm
 // If srun itself has started the ranks and MASTER_ADDR is not set, there is no store: the ranks of
 // one node use a local socket, and several nodes are an error.
 //
-// `recorder`: nullptr attaches the launcher's recorder. Throws Failure.
-c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(
-    const Environment& environment,
-    std::chrono::milliseconds timeout,
-    std::shared_ptr<FlightRecorder> recorder = {});
+// `recorder`: nullptr attaches the launcher's recorder. `link_gigabit`: as in Options. Throws
+// Failure.
+c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environment,
+                                                      std::chrono::milliseconds timeout,
+                                                      std::shared_ptr<FlightRecorder> recorder = {},
+                                                      double link_gigabit = 0);
 
 }  // namespace ddprun::trainer

@@ -72,7 +72,8 @@ HostProcessGroup::Options OptionsFor(const HostProcessGroupCore& core,
                                     .size = static_cast<int>(ranks.size()),
                                     .timeout = core.timeout.load(),
                                     .generation = core.generation,
-                                    .recorder = core.recorder};
+                                    .recorder = core.recorder,
+                                    .link_gigabit = core.link_gigabit};
   options.wire = core.wire;
   options.wire.group = group;
   options.wire.peers.clear();

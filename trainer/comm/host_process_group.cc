@@ -78,7 +78,8 @@ void HostProcessGroup::Renew() {
                                                          .size = getSize(),
                                                          .timeout = before->timeout.load(),
                                                          .generation = before->generation + 1,
-                                                         .recorder = before->recorder},
+                                                         .recorder = before->recorder,
+                                                         .link_gigabit = before->link_gigabit},
                                                  before->spin);
   core_->algorithm = before->algorithm.load();
 }

@@ -29,6 +29,7 @@ struct HostProcessGroup::Options {
   std::vector<int> names = {};
   trainer::GroupWire wire = {};
   size_t heap_bytes = trainer::kHeapBytes;  // address space for each rank; equal on all ranks
+  double link_gigabit = 0;  // the rate of an emulated link (emulated_link.h); 0: none
 
   int LocalSize() const;  // the number of ranks on this node
 };

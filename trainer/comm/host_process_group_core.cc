@@ -1,5 +1,6 @@
 #include "trainer/comm/host_process_group_core.h"
 
+#include "trainer/comm/emulated_link.h"
 #include "trainer/comm/multi_node_group.h"
 #include "trainer/comm/node_group.h"
 
@@ -24,6 +25,7 @@ HostProcessGroupCore::HostProcessGroupCore(std::shared_ptr<SharedRegion> memory,
       generation(options.generation),
       spin(spin_time),
       timeout(options.timeout),
+      link_gigabit(options.link_gigabit),
       collectives(MakeCollectives()),
       group(*collectives),
       mailbox(*region,
@@ -44,6 +46,11 @@ std::unique_ptr<Collectives> HostProcessGroupCore::MakeCollectives() const {
                                .recorder = recorder.get(),
                                .names = placement.MemberNames(placement.node()),
                                .group = RecordedGroup()};
+  if (link_gigabit > 0) {
+    options.on_begin = [this](const auto& header, const auto& cancelled) {
+      WaitOnLink(SecondsOnLink(header, placement.size(), link_gigabit), cancelled);
+    };
+  }
   if (placement.nodes() > 1) {
     return std::make_unique<MultiNodeGroup>(*region, placement, wire, options);
   }

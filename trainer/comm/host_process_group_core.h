@@ -30,8 +30,9 @@ struct HostProcessGroupCore {
   std::atomic<std::chrono::milliseconds> timeout;
   std::atomic<AllReduceAlgorithm> algorithm = AllReduceAlgorithm::kDirect;
   std::atomic<uint64_t> begun = 0;  // collectives begun so far
+  const double link_gigabit;
   const std::unique_ptr<Collectives> collectives;
-  Collectives& group;
+  Collectives& group;  // the link, or else the collectives
   Mailbox mailbox;
   OperationQueue queue;  // the last member, because its thread uses the group
 

@@ -14,7 +14,7 @@ PartsInPlace PartsInPlace::Allocate(HostProcessGroup& group,
                                     int64_t size,
                                     at::TensorOptions options) {
   HostProcessGroupCore& core = *group.core_;
-  if (core.placement.nodes() > 1) return {};
+  if (core.placement.nodes() > 1 || core.link_gigabit > 0) return {};
   const auto item = static_cast<int64_t>(options.dtype().itemsize());
   const size_t bytes = static_cast<size_t>(size * item);
   DDPRUN_CHECK(bytes % kPageBytes == 0);

@@ -16,7 +16,7 @@ struct PartsInPlace {
 
   // A rank sees what another rank wrote to its `own` before their latest meeting, such as a
   // barrier. The part of a rank is valid until this rank frees its `own`. If the ranks are on
-  // several nodes, both tensors are undefined.
+  // several nodes, or on an emulated link, both tensors are undefined.
   at::Tensor own;  // zeroed, [size]
   at::Tensor all;  // [ranks * size], the ranks' parts one after the other; read-only
 };

@@ -59,15 +59,17 @@ Status MultiNodeGroup::AllReduce(void* data,
                                  Reduction reduction,
                                  Clock::time_point deadline,
                                  AllReduceAlgorithm algorithm) {
-  if (algorithm != AllReduceAlgorithm::kDirect) {
-    return Error{.code = Code::kUsage,
-                 .title = "ALGORITHM FOR ONE NODE",
-                 .where = "rank " + std::to_string(rank()),
-                 .what = "The all-reduce algorithm \"" + std::string(trainer::NameOf(algorithm)) +
-                         "\" is for the ranks of one node; these are on " +
-                         std::to_string(placement_.nodes()) + ".",
-                 .hint = "Set comm.algorithm to \"direct\", or start all ranks on one node.",
-                 .page = "algorithm-for-one-node"};
+  if (algorithm != AllReduceAlgorithm::kDirect && algorithm != AllReduceAlgorithm::kHierarchical) {
+    return Error{
+        .code = Code::kUsage,
+        .title = "ALGORITHM FOR ONE NODE",
+        .where = "rank " + std::to_string(rank()),
+        .what = "The all-reduce algorithm \"" + std::string(trainer::NameOf(algorithm)) +
+                "\" is for the ranks of one node; these are on " +
+                std::to_string(placement_.nodes()) + ".",
+        .hint =
+            "Set comm.algorithm to \"direct\" or \"hierarchical\", or start all ranks on one node.",
+        .page = "algorithm-for-one-node"};
   }
   const size_t bytes = count * SizeOf(type);
   if (bytes <= kSlotBytes) {
@@ -76,6 +78,7 @@ Status MultiNodeGroup::AllReduce(void* data,
   }
   NodeOperation operation = Begin(CollectiveKind::kAllReduce, data, bytes, deadline);
   operation.SetReduction(type, reduction);
+  operation.header.algorithm = static_cast<uint32_t>(algorithm);
   return Ended(ReduceLarge(operation, static_cast<std::byte*>(data)));
 }
 
@@ -103,8 +106,12 @@ Status MultiNodeGroup::ReduceLarge(const NodeOperation& operation, std::byte* da
 Status MultiNodeGroup::CarrySum(const NodeOperation& operation,
                                 std::span<std::byte* const> arrays,
                                 size_t bytes) {
-  if (MultiNodeSlices::Pays(placement_, operation.type())) {
-    return MultiNodeSlices(*link_, placement_, operation, carry_buffer_).AllReduce(arrays, bytes);
+  const bool by_node =
+      operation.header.algorithm == static_cast<uint32_t>(AllReduceAlgorithm::kHierarchical);
+  const auto terms = MultiNodeSlices::Choose(placement_, operation.type(), by_node);
+  if (terms) {
+    return MultiNodeSlices(*link_, placement_, operation, *terms, carry_buffer_)
+        .AllReduce(arrays, bytes);
   }
   return MultiNodeChain(*link_, placement_, operation, carry_buffer_).AllReduce(arrays, bytes);
 }

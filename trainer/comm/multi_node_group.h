@@ -1,10 +1,11 @@
 // Collectives among ranks of several nodes. Inside a node, ranks use shared memory. Between nodes,
 // some ranks of each node divide the messages among them (NodePlacement::lanes).
 //
-// A large all-reduce or reduce-scatter adds in rank order, on the way that carries less:
+// A large all-reduce or reduce-scatter adds in rank order, on the way that carries less (with
+// kHierarchical an all-reduce may add the sums of the nodes instead):
 // - MultiNodeChain passes a sum from node to node: each node adds its ranks' values to the sum of
 //   the node before. The result returns on the same way.
-// - MultiNodeSlices lets each node sum a slice of the array from all ranks' values.
+// - MultiNodeSlices lets each node sum a slice of the array.
 // Pieces follow each other, so that the network and the summing overlap and all links are in use in
 // both directions. All other operations send each rank's data unsummed.
 #pragma once
@@ -33,7 +34,7 @@ class MultiNodeGroup : public RowCollectives {
   int rank() const override { return placement_.rank(); }
   int size() const override { return placement_.size(); }
 
-  // Supports only kDirect.
+  // Supports only kDirect and kHierarchical.
   Status AllReduce(void* data,
                    size_t count,
                    DataType type,

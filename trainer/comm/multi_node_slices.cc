@@ -19,14 +19,16 @@ bool Arrived(const NodeLink::Handle& handle) {
 
 }  // namespace
 
-bool MultiNodeSlices::Pays(const NodePlacement& placement, DataType type) {
-  // The unit is the array's size divided by the number of nodes. The chain's sums travel as
-  // accumulated elements until the last leg.
+std::optional<MultiNodeSlices::Terms> MultiNodeSlices::Choose(const NodePlacement& placement,
+                                                              DataType type,
+                                                              bool by_node) {
+  // The unit is the array's size divided by the number of nodes. Sums travel as accumulated
+  // elements until the last of them is made.
   const auto nodes = static_cast<size_t>(placement.nodes());
   const size_t widening = PartialSizeOf(type) / SizeOf(type);
   const auto& legs = placement.legs();
   size_t chain = 0;
-  size_t slices = 0;
+  size_t of_ranks = 0;
   for (int node = 0; node < placement.nodes(); ++node) {
     size_t out = placement.way_back().back() == node ? 0 : 1;
     size_t in = placement.way_back().front() == node ? 0 : 1;
@@ -38,18 +40,22 @@ bool MultiNodeSlices::Pays(const NodePlacement& placement, DataType type) {
     chain = std::max(chain, std::max(out, in) * nodes);
     const size_t own = placement.Members(node).size();
     const size_t others = static_cast<size_t>(placement.size()) - own;
-    slices = std::max(slices, std::max(own * (nodes - 1), others) + nodes - 1);
+    of_ranks = std::max(of_ranks, std::max(own * (nodes - 1), others) + nodes - 1);
   }
-  return slices < chain;
+  const size_t of_nodes = (widening + 1) * (nodes - 1);
+  if (by_node && of_nodes < std::min(chain, of_ranks)) return Terms::kNode;
+  return of_ranks < chain ? std::optional(Terms::kRanks) : std::nullopt;
 }
 
 MultiNodeSlices::MultiNodeSlices(NodeLink& link,
                                  const NodePlacement& placement,
                                  const NodeOperation& operation,
+                                 Terms terms,
                                  std::vector<std::byte>& buffer)
     : link_(link),
       placement_(placement),
       operation_(operation),
+      terms_(terms),
       buffer_(buffer),
       number_(static_cast<uint32_t>(operation.header.sequence << 12)),
       peer_of_node_(static_cast<size_t>(placement.nodes()), -1) {
@@ -70,29 +76,42 @@ Chunk MultiNodeSlices::PieceOf(const Chunk& slice, size_t piece) const {
   return {begin, std::min(begin + piece_bytes_, slice.end)};
 }
 
-std::byte* MultiNodeSlices::Buffer(const Peer& peer, size_t piece, size_t member) const {
-  const size_t members = placement_.Members(peer.node).size();
-  return peer.buffers + (piece % kWireWindow * members + member) * piece_bytes_;
+size_t MultiNodeSlices::TermsOf(int node) const {
+  return terms_ == Terms::kNode ? 1 : placement_.Members(node).size();
+}
+
+size_t MultiNodeSlices::TermBytes(size_t piece_bytes) const {
+  const DataType type = operation_.type();
+  return terms_ == Terms::kNode ? piece_bytes / SizeOf(type) * PartialSizeOf(type) : piece_bytes;
+}
+
+std::byte* MultiNodeSlices::Incoming(const Peer& peer, size_t piece, size_t term) const {
+  return peer.incoming +
+         (piece % kWireWindow * TermsOf(peer.node) + term) * TermBytes(piece_bytes_);
 }
 
 void MultiNodeSlices::Prepare(size_t bytes) {
   piece_bytes_ = kWirePieceBytes;
   slice_ = ChunkOf(bytes, placement_.node(), placement_.nodes());
-  size_t places = 0;
+  const size_t term = TermBytes(piece_bytes_);
+  const size_t outgoing = terms_ == Terms::kNode ? kWireWindow * term : 0;
+  size_t wanted = term;
   for (Peer& peer : peers_) {
-    const size_t members = placement_.Members(peer.node).size();
+    const size_t terms = TermsOf(peer.node);
     peer.slice = ChunkOf(bytes, peer.node, placement_.nodes());
     peer.pieces = Pieces(peer.slice);
-    peer.sends.resize(kWireWindow * arrays_.size());
-    peer.values.resize(kWireWindow * members);
+    peer.sends.resize(kWireWindow * TermsOf(placement_.node()));
+    peer.terms.resize(kWireWindow * terms);
     peer.sums.resize(kWireWindow);
-    places += kWireWindow * members;
+    wanted += kWireWindow * terms * term + outgoing;
   }
-  if (buffer_.size() < places * piece_bytes_) buffer_.resize(places * piece_bytes_);
-  std::byte* next = buffer_.data();
+  if (buffer_.size() < wanted) buffer_.resize(wanted);
+  own_sum_ = buffer_.data();
+  std::byte* next = own_sum_ + term;
   for (Peer& peer : peers_) {
-    peer.buffers = next;
-    next += kWireWindow * placement_.Members(peer.node).size() * piece_bytes_;
+    peer.outgoing = next;
+    peer.incoming = next + outgoing;
+    next = peer.incoming + kWireWindow * TermsOf(peer.node) * term;
   }
 }
 
@@ -104,8 +123,8 @@ Status MultiNodeSlices::AllReduce(std::span<std::byte* const> arrays, size_t byt
     while (again) {
       again = SumPiece();
       for (Peer& peer : peers_) {
-        again = ReceiveValues(peer) || again;
-        again = SendValues(peer) || again;
+        again = ReceiveTerms(peer) || again;
+        again = SendTerms(peer) || again;
         again = ReceiveSums(peer) || again;
       }
     }
@@ -117,67 +136,99 @@ Status MultiNodeSlices::AllReduce(std::span<std::byte* const> arrays, size_t byt
   return link_.AwaitAll(operation_);
 }
 
-bool MultiNodeSlices::SendValues(Peer& peer) {
+void MultiNodeSlices::SumNode(const Chunk& piece, std::byte* sum) const {
+  std::vector<const std::byte*> sources;
+  for (const std::byte* array : arrays_) sources.push_back(array + piece.begin);
+  FoldArrays({.type = operation_.type(),
+              .reduction = operation_.reduction(),
+              .sources = sources,
+              .count = piece.size() / SizeOf(operation_.type())},
+             sum);
+}
+
+bool MultiNodeSlices::SendTerms(Peer& peer) {
   bool moved = false;
-  const size_t locals = arrays_.size();
+  const size_t terms = TermsOf(placement_.node());
   for (; peer.sent < peer.begun; ++peer.sent) {
-    const auto first =
-        peer.sends.begin() + static_cast<ptrdiff_t>(peer.sent % kWireWindow * locals);
-    if (!std::all_of(first, first + static_cast<ptrdiff_t>(locals), Done)) break;
+    const auto first = peer.sends.begin() + static_cast<ptrdiff_t>(peer.sent % kWireWindow * terms);
+    if (!std::all_of(first, first + static_cast<ptrdiff_t>(terms), Done)) break;
     moved = true;
   }
   for (; peer.begun < peer.pieces && peer.begun < peer.sent + kWireWindow; ++peer.begun) {
     const Chunk piece = PieceOf(peer.slice, peer.begun);
-    for (size_t local = 0; local < locals; ++local) {
-      peer.sends[peer.begun % kWireWindow * locals + local] = link_.Send(
-          peer.rank, WireStream::kPartial, number_, arrays_[local] + piece.begin, piece.size());
+    const size_t place = peer.begun % kWireWindow;
+    std::byte* const sum = peer.outgoing + place * TermBytes(piece_bytes_);
+    if (terms_ == Terms::kNode) SumNode(piece, sum);
+    for (size_t term = 0; term < terms; ++term) {
+      const std::byte* const from = terms_ == Terms::kNode ? sum : arrays_[term] + piece.begin;
+      peer.sends[place * terms + term] =
+          link_.Send(peer.rank, WireStream::kPartial, number_, from, TermBytes(piece.size()));
     }
     moved = true;
   }
   return moved;
 }
 
-bool MultiNodeSlices::ReceiveValues(Peer& peer) {
+bool MultiNodeSlices::ReceiveTerms(Peer& peer) {
   bool moved = false;
-  const size_t members = placement_.Members(peer.node).size();
+  const size_t terms = TermsOf(peer.node);
   for (; peer.asked < Pieces(slice_) && peer.asked < summed_ + kWireWindow; ++peer.asked) {
-    for (size_t member = 0; member < members; ++member) {
-      peer.values[peer.asked % kWireWindow * members + member] =
-          link_.Receive(peer.rank, WireStream::kPartial, number_, Buffer(peer, peer.asked, member),
-                        PieceOf(slice_, peer.asked).size());
+    for (size_t term = 0; term < terms; ++term) {
+      peer.terms[peer.asked % kWireWindow * terms + term] =
+          link_.Receive(peer.rank, WireStream::kPartial, number_, Incoming(peer, peer.asked, term),
+                        TermBytes(PieceOf(slice_, peer.asked).size()));
     }
     moved = true;
   }
   return moved;
 }
 
-bool MultiNodeSlices::ValuesAreHere(size_t piece) const {
+bool MultiNodeSlices::TermsAreHere(size_t piece) const {
   return std::all_of(peers_.begin(), peers_.end(), [&](const Peer& peer) {
     if (peer.asked <= piece) return false;
-    const auto members = static_cast<ptrdiff_t>(placement_.Members(peer.node).size());
-    const auto first = peer.values.begin() + static_cast<ptrdiff_t>(piece % kWireWindow) * members;
-    return std::all_of(first, first + members, Arrived);
+    const auto terms = static_cast<ptrdiff_t>(TermsOf(peer.node));
+    const auto first = peer.terms.begin() + static_cast<ptrdiff_t>(piece % kWireWindow) * terms;
+    return std::all_of(first, first + terms, Arrived);
   });
 }
 
-// Sums the next piece of this node's slice, if its values are here, and sends the sum to all.
-bool MultiNodeSlices::SumPiece() {
-  if (summed_ == Pieces(slice_) || !ValuesAreHere(summed_)) return false;
-  const Chunk piece = PieceOf(slice_, summed_);
+void MultiNodeSlices::SumRanks(const Chunk& piece, std::span<std::byte* const> destinations) const {
   std::vector<const std::byte*> sources;
   for (int rank = 0; rank < placement_.size(); ++rank) {
     const int peer = peer_of_node_[static_cast<size_t>(placement_.NodeOf(rank))];
     const auto member = static_cast<size_t>(placement_.LocalOf(rank));
     sources.push_back(peer < 0 ? arrays_[member] + piece.begin
-                               : Buffer(peers_[static_cast<size_t>(peer)], summed_, member));
+                               : Incoming(peers_[static_cast<size_t>(peer)], summed_, member));
   }
-  std::vector<std::byte*> destinations;
-  for (std::byte* array : arrays_) destinations.push_back(array + piece.begin);
   FinishArrays({.type = operation_.type(),
                 .reduction = operation_.reduction(),
                 .sources = sources,
                 .count = piece.size() / SizeOf(operation_.type())},
                placement_.size(), destinations);
+}
+
+void MultiNodeSlices::SumNodes(const Chunk& piece, std::span<std::byte* const> destinations) const {
+  SumNode(piece, own_sum_);
+  std::vector<const std::byte*> sums;
+  for (const int peer : peer_of_node_) {
+    sums.push_back(peer < 0 ? own_sum_ : Incoming(peers_[static_cast<size_t>(peer)], summed_, 0));
+  }
+  FinishArrays({.type = operation_.type(),
+                .reduction = operation_.reduction(),
+                .before = sums.front(),
+                .sources = {},
+                .count = piece.size() / SizeOf(operation_.type()),
+                .partials = std::span(sums).subspan(1)},
+               placement_.size(), destinations);
+}
+
+// Sums the next piece of this node's slice, if its terms are here, and sends the sum to all.
+bool MultiNodeSlices::SumPiece() {
+  if (summed_ == Pieces(slice_) || !TermsAreHere(summed_)) return false;
+  const Chunk piece = PieceOf(slice_, summed_);
+  std::vector<std::byte*> destinations;
+  for (std::byte* array : arrays_) destinations.push_back(array + piece.begin);
+  terms_ == Terms::kNode ? SumNodes(piece, destinations) : SumRanks(piece, destinations);
   const auto own = static_cast<size_t>(placement_.LocalOf(placement_.rank()));
   for (const Peer& peer : peers_) {
     link_.Send(peer.rank, WireStream::kResult, number_, destinations[own], piece.size());

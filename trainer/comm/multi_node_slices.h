@@ -1,7 +1,8 @@
-// Sums slices of an array on all nodes at once: each node receives the other nodes' values of its
-// slice, adds them in rank order, and sends the sum to all. Internal to MultiNodeGroup.
+// Sums slices of an array on all nodes at once: each node receives what the other nodes have for
+// its slice, adds it, and sends the sum to all. Internal to MultiNodeGroup.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -11,13 +12,20 @@
 namespace ddprun::trainer {
 
 // One rank's part in one all-reduce. The rank carries (NodePlacement::carries) and works on the
-// memory of all ranks of its node. The result has the bits of MultiNodeChain's.
+// memory of all ranks of its node.
 class MultiNodeSlices {
  public:
+  // What a node sends for another node's slice.
+  enum class Terms {
+    kRanks,  // the values of each of its ranks; the result has the bits of MultiNodeChain's
+    kNode,   // their sum; the nodes' sums are added in the order of the nodes
+  };
+
   // `buffer` is used by one operation after another, so that its pages stay allocated.
   MultiNodeSlices(NodeLink& link,
                   const NodePlacement& placement,
                   const NodeOperation& operation,
+                  Terms terms,
                   std::vector<std::byte>& buffer);
 
   // All-reduces `bytes` bytes of each rank. `arrays` has one array for each rank of this node; the
@@ -25,8 +33,9 @@ class MultiNodeSlices {
   // Error leaves the arrays undefined.
   Status AllReduce(std::span<std::byte* const> arrays, size_t bytes);
 
-  // Returns whether the busiest node sends and receives less than in a MultiNodeChain.
-  static bool Pays(const NodePlacement& placement, DataType type);
+  // Returns the terms with which the busiest node sends and receives least; nullopt if it is not
+  // less than in a MultiNodeChain. `by_node`: whether kNode is allowed.
+  static std::optional<Terms> Choose(const NodePlacement& placement, DataType type, bool by_node);
 
  private:
   using Handle = NodeLink::Handle;
@@ -36,14 +45,15 @@ class MultiNodeSlices {
     int rank = 0;
     Chunk slice;  // the slice that the peer sums
     size_t pieces = 0;
-    // Values of this node's ranks for the peer's slice: `begun` >= `sent`.
+    // Terms of this node for the peer's slice: `begun` >= `sent`.
     size_t begun = 0;
     size_t sent = 0;
-    std::vector<Handle> sends = {};  // by place in the window and rank of this node
-    // Values of the peer's ranks for this node's slice.
+    std::byte* outgoing = nullptr;   // only with kNode
+    std::vector<Handle> sends = {};  // by place in the window and term
+    // Terms of the peer for this node's slice.
     size_t asked = 0;
-    std::byte* buffers = nullptr;
-    std::vector<Handle> values = {};  // by place in the window and rank of the peer
+    std::byte* incoming = nullptr;
+    std::vector<Handle> terms = {};  // by place in the window and term
     // The peer's sums.
     size_t awaited = 0;
     size_t here = 0;
@@ -53,22 +63,30 @@ class MultiNodeSlices {
   void Prepare(size_t bytes);
   size_t Pieces(const Chunk& slice) const;
   Chunk PieceOf(const Chunk& slice, size_t piece) const;
-  std::byte* Buffer(const Peer& peer, size_t piece, size_t member) const;
-  bool SendValues(Peer& peer);
-  bool ReceiveValues(Peer& peer);
+  size_t TermsOf(int node) const;              // their number
+  size_t TermBytes(size_t piece_bytes) const;  // the size of one
+  std::byte* Incoming(const Peer& peer, size_t piece, size_t term) const;
+  // Sums this node's values of a piece into `sum`.
+  void SumNode(const Chunk& piece, std::byte* sum) const;
+  void SumRanks(const Chunk& piece, std::span<std::byte* const> destinations) const;
+  void SumNodes(const Chunk& piece, std::span<std::byte* const> destinations) const;
+  bool SendTerms(Peer& peer);
+  bool ReceiveTerms(Peer& peer);
   bool ReceiveSums(Peer& peer);
   bool SumPiece();
-  bool ValuesAreHere(size_t piece) const;
+  bool TermsAreHere(size_t piece) const;
 
   NodeLink& link_;
   const NodePlacement& placement_;
   const NodeOperation& operation_;
+  const Terms terms_;
   std::vector<std::byte>& buffer_;
   const uint32_t number_;  // of the messages
   std::vector<std::byte*> arrays_;
   size_t piece_bytes_ = 0;
-  Chunk slice_;        // the slice that this node sums
-  size_t summed_ = 0;  // pieces of it
+  Chunk slice_;                   // the slice that this node sums
+  size_t summed_ = 0;             // pieces of it
+  std::byte* own_sum_ = nullptr;  // of a piece of it; only with kNode
   std::vector<Peer> peers_;
   std::vector<int> peer_of_node_;  // index in `peers_`; -1 for this node
 };

@@ -21,7 +21,7 @@ Status NodeGroup::AllReduce(void* data,
   const size_t bytes = count * SizeOf(type);
   NodeOperation operation = Begin(CollectiveKind::kAllReduce, data, bytes, deadline);
   operation.SetReduction(type, reduction);
-  if (algorithm != AllReduceAlgorithm::kDirect) {
+  if (IsTextbook(algorithm)) {
     operation.header.algorithm = static_cast<uint32_t>(algorithm);
     // Small data is in the heap, too, because through the slots all algorithms would do the same.
     if (bytes <= kSlotBytes) Place(operation.header, data, bytes);

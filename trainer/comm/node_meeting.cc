@@ -65,9 +65,7 @@ Status NodeMeeting::Meet(const NodeOperation& operation) {
 }
 
 Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadline) {
-  ControlBlock& own = mine();
-  ++phase_;
-  AdvanceAndWake(own.arrived, own.sleepers, phase_);
+  AdvanceAndWake(mine().arrived, mine().sleepers, ++phase_);
   operation.recording.SetWaiting(true);
   // A rank that is lost or has given up was in all meetings before the first one that it missed. So
   // all living ranks fail in that meeting, and may wait for each other until then.
@@ -93,6 +91,7 @@ Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadl
 Status NodeMeeting::MeetAndCompare(const NodeOperation& operation) {
   mine().headers[sequence_ % 2] = operation.header;
   operation.recording.Start(ForRecorder(operation.header, options_.group));
+  options_.on_begin(operation.header, cancelled_);
   DDPRUN_TRY(Meet(operation));
   for (int rank = 0; rank < size(); ++rank) {
     if (SameOperation(header(rank), operation.header)) continue;
@@ -127,8 +126,7 @@ Status NodeMeeting::MeetAndShare(const NodeOperation& operation, const Status& o
 }
 
 Error NodeMeeting::TimedOut(const NodeOperation& operation) {
-  std::vector<int> missing;
-  std::vector<int> present;
+  std::vector<int> missing, present;
   for (int rank = 0; rank < size(); ++rank) {
     const bool here = HasReached(region_.control(rank).arrived.load(), phase_);
     (here ? present : missing).push_back(NameOf(rank));
@@ -158,10 +156,8 @@ Status NodeMeeting::WaitFor(int rank,
 }
 
 bool NodeMeeting::AnyStaged(int first, int last) {
-  for (int rank = first; rank < last; ++rank) {
-    if (header(rank).direct == 0) return true;
-  }
-  return false;
+  while (first < last && header(first).direct != 0) ++first;
+  return first < last;
 }
 
 std::vector<std::byte*> NodeMeeting::Pieces(size_t begin) {

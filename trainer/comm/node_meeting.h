@@ -2,6 +2,7 @@
 // describes its operation, and where its data is in the shared memory.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -31,6 +32,9 @@ class NodeMeeting {
     std::vector<int> names = {};
     uint16_t group = 0;                    // Collective::group, for the recorder
     size_t staging_bytes = kStagingBytes;  // equal on all ranks
+    // Called before the first meeting of each operation.
+    std::function<void(const OperationHeader& header, const std::atomic<bool>& cancelled)>
+        on_begin = [](const OperationHeader&, const std::atomic<bool>&) {};
   };
   NodeMeeting(SharedRegion& region, Options options);
   ~NodeMeeting();

@@ -87,8 +87,8 @@ constexpr std::array<TypeRow, 11> kTypes = {{{"float32", 4},
                                              {"unknown type", 1}}};
 constexpr std::array<std::string_view, 9> kReductions = {
     "sum", "avg", "max", "min", "product", "band", "bor", "bxor", "unknown reduction"};
-constexpr std::array<std::string_view, 5> kAlgorithms = {"direct", "reduce_broadcast", "all_to_all",
-                                                         "ring", "unknown algorithm"};
+constexpr std::array<std::string_view, 6> kAlgorithms = {
+    "direct", "reduce_broadcast", "all_to_all", "ring", "hierarchical", "unknown algorithm"};
 
 template <typename Row, size_t kRows>
 const Row& RowOf(const std::array<Row, kRows>& rows, auto enumerator) {

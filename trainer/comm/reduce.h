@@ -32,17 +32,19 @@ struct PartialReduction {
   // The accumulated elements of earlier nodes, `count` of them. nullptr means that `sources` are
   // the first arrays.
   const std::byte* before = nullptr;
-  // At least one array, in rank order.
+  // In rank order. REQUIRES: at least one array, or `before`.
   std::span<const std::byte* const> sources;
   size_t count = 0;
+  // Elements that other nodes have accumulated, added after the sources.
+  std::span<const std::byte* const> partials = {};
 };
 
-// Adds the sources to `before`, and stores the accumulated elements in `after`, which may be the
-// same memory as `before`.
+// Adds the sources and the partials to `before`, and stores the accumulated elements in `after`,
+// which may be the same memory as `before`.
 void FoldArrays(const PartialReduction& reduction, std::byte* after);
 
-// The last step: adds the sources, divides by `ranks` for kAvg, rounds, and stores the result in
-// every destination. A destination may be the same array as a source.
+// The last step: adds in the same way, divides by `ranks` for kAvg, rounds, and stores the result
+// in every destination. A destination may be the same array as a source.
 void FinishArrays(const PartialReduction& reduction,
                   int ranks,
                   std::span<std::byte* const> destinations);

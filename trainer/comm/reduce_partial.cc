@@ -54,6 +54,12 @@ inline __attribute__((always_inline)) void Loop(const PartialReduction& work, co
         accumulator[i] = Combine<kReduction, A>(accumulator[i], Load(source[i]));
       }
     }
+    for (const std::byte* partial : work.partials) {
+      const A* source = reinterpret_cast<const A*>(partial) + begin;
+      for (size_t i = 0; i < n; ++i) {
+        accumulator[i] = Combine<kReduction, A>(accumulator[i], source[i]);
+      }
+    }
     if constexpr (kReduction == Reduction::kAvg) {
       const A ranks = static_cast<A>(end.ranks);
       if (end.after == nullptr) {
@@ -127,7 +133,7 @@ bool IsFloatingPoint(DataType type) {
 }
 
 void Run(const PartialReduction& work, const End& end) {
-  DDPRUN_CHECK(!work.sources.empty());
+  DDPRUN_CHECK(work.before != nullptr || !work.sources.empty());
   DDPRUN_CHECK(work.reduction != Reduction::kAvg || IsFloatingPoint(work.type));
   DDPRUN_CHECK(work.reduction < Reduction::kBitAnd || !IsFloatingPoint(work.type));
   switch (work.type) {

@@ -21,6 +21,7 @@ class Warnings {
     WarnOfBatches();
     WarnOfWarmup();
     WarnOfHooks();
+    WarnOfSlowLink();
     WarnOfEvaluation();
     if (facts_.classes == 1) {
       Warn("data.train_files",
@@ -114,6 +115,15 @@ class Warnings {
            "is " + std::to_string(strategy.post_local_sgd_start_step) + ", but " + RunLength() +
                ": gradients are averaged in all of them.");
     }
+  }
+
+  void WarnOfSlowLink() {
+    double link = config_.comm.emulated_link;
+    if (link == 0) return;
+    Warn("comm.emulated_link",
+         "is " + SlotText(&link) +
+             ": collectives wait as on a link of so many Gbit/s. Remove it from a "
+             "run that is to be fast.");
   }
 
   void WarnOfEvaluation() {

@@ -51,6 +51,7 @@ struct DataConfig {
   // "" means "text" (jsonl), "messages" (chat), or detected (text_classification).
   std::string text_column;
   ChatTemplateType chat_template = ChatTemplateType::kChatml;
+  bool packing = false;          // chat: several conversations in a sample
   std::string text_pair_column;  // text_classification
   bool length_grouped = false;
   bool token_type_ids = true;  // text_classification: the input says which text a token is of

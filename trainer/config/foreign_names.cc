@@ -157,13 +157,14 @@ constexpr WithoutKey kWithoutKey[] = {
      "samples count more in the loss."},
     {"l1 l1_reg l1_lambda l1_ratio", "An L1 penalty is not there yet; optimizer.weight_decay is."},
     {"streaming stream iterable iterable_dataset shuffle_buffer buffer_size",
-     "Streaming is not there yet: the data is files on this machine. Token files, and text that is "
-     "read\n"
-     "by bytes, are mapped and not read whole. ddp-trainer tokenize makes token files."},
-    {"packing pack sample_packing pack_sequences eval_packing group_texts",
-     "There is nothing to switch on: \"text\", \"jsonl\" and \"tokens\" are cut into blocks of\n"
-     "data.max_seq_length tokens, across documents. Samples of \"text_classification\" are "
-     "padded."},
+     "The data is files on this machine. There is nothing to switch on for files that are larger "
+     "than\n"
+     "the memory: \"tokens\" and \"text\" are mapped; \"jsonl\" and \"chat\" are tokenized into a "
+     "file."},
+    {"pack pack_sequences group_texts",
+     "data.packing puts several conversations into a sample. \"text\", \"jsonl\" and \"tokens\" "
+     "are cut\n"
+     "into blocks of data.max_seq_length tokens, across documents."},
     {"messages conversations prompt_template formatting_func completion_only_loss "
      "assistant_only_loss train_on_inputs",
      "data.format \"chat\" reads conversations as JSON lines with \"messages\", and the loss "

@@ -163,6 +163,15 @@ std::vector<Key> TextDataKeys() {
        .only_for = {"data.format", {"chat"}},
        .aliases = {{"chat_template_path", "TRL", "One of the words of data.chat_template."},
                    {"template", "LLaMA-Factory"}}},
+      {.DDPRUN_KEY(data, packing),
+       .meaning = "Puts several conversations into each sample, as many as data.max_seq_length has "
+                  "room for, so that little padding is computed. A token attends to its own "
+                  "conversation alone. Batches then count these samples.",
+       .only_for = {"data.format", {"chat"}},
+       .aliases = {{"eval_packing", "TRL"},
+                   {"sample_packing", "Axolotl"},
+                   {"packed", "torchtune"},
+                   {"neat_packing", "LLaMA-Factory"}}},
       {.DDPRUN_KEY(data, text_pair_column),
        .meaning = "The column of the second text of a pair. Empty: sentence2, hypothesis, "
                   "question2 or sentence, if data.text_column is empty, too.",

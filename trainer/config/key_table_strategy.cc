@@ -81,7 +81,7 @@ std::vector<Key> StrategyKeys() {
   };
 }
 
-std::vector<Key> CommKeys() {
+std::vector<Key> GradientKeys() {
   return {
       {.DDPRUN_KEY(strategy, gradient_as_bucket_view),
        .meaning = "Gradients are always views of their buckets, so only true is accepted."},
@@ -134,6 +134,11 @@ std::vector<Key> CommKeys() {
        .range = AtLeast(0),
        .only_for = {"strategy.type", {"zero1", "zero2", "zero3"}},
        .aliases = {{"dp_shard_size", "accelerate"}, {"data_parallel_shard_degree", "torchtitan"}}},
+  };
+}
+
+std::vector<Key> CommKeys() {
+  return {
       {.DDPRUN_KEY(comm, init_timeout_seconds),
        .meaning = "Longest wait for another rank until the first step is done.",
        .unit = "seconds",
@@ -146,9 +151,18 @@ std::vector<Key> CommKeys() {
        .unit = "seconds",
        .range = kTimeout},
       {.DDPRUN_KEY(comm, algorithm),
-       .meaning = "How gradients are all-reduced within a node. \"direct\" is the fastest; the "
-                  "others are for study (docs/overlap.md).",
+       .meaning =
+           "How gradients are all-reduced. \"direct\" gives the same bits wherever the ranks "
+           "are. \"hierarchical\" sends less if three or more nodes have several ranks each, "
+           "and its bits depend on the placement (docs/hosts.md). The others, on one node, "
+           "are for study (docs/overlap.md).",
        .not_for = {"strategy.type", {"dp", "zero2", "zero3"}}},
+      {.DDPRUN_KEY(comm, emulated_link),
+       .meaning =
+           "Slows the collectives of ranks on CPUs to a network link of this rate, so that a "
+           "network can be seen on one machine (docs/overlap.md). 0: none.",
+       .unit = "Gbit/s",
+       .range = AtLeast(0)},
   };
 }
 

@@ -132,6 +132,11 @@ std::vector<Key> TrainingKeys() {
                   "rank, and each has one thread (docs/virtual_ranks.md). 0: every process is "
                   "one rank.",
        .range = Between(0, 1 << 16)},
+  };
+}
+
+std::vector<Key> ClippingKeys() {
+  return {
       {.DDPRUN_KEY(training, max_grad_norm),
        .meaning = "Gradients with a larger global norm are scaled down to this norm; 0: no "
                   "clipping.",
@@ -151,16 +156,23 @@ std::vector<Key> TrainingKeys() {
        .aliases = {{"clip_grad_value", "PyTorch"},
                    {"gradient_clip_algorithm", "Lightning", "For \"value\" set max_grad_value."},
                    {"clipvalue", "Keras"}}},
-      {.DDPRUN_KEY(training, freeze),
-       .meaning = "A parameter is not trained if its name has one of these words, as those of "
-                  "optimizer.no_decay. Dropout of its layer goes on. A word that is in no name is "
-                  "refused.",
-       .aliases = {{"freeze_layers frozen_layers freeze_modules", "PyTorch examples"}}},
+      {.DDPRUN_KEY(training, max_norm_jump),
+       .meaning =
+           "Gradients whose norm is more than so many times the median of the last 100 "
+           "steps are scaled down to that, before training.max_grad_norm clips, and a line says "
+           "so; 0: never.",
+       .range = AtLeast(0),
+       .aliases = {{"clip_percentile", "AutoClip", "There it is a percentile."}}},
   };
 }
 
 std::vector<Key> LoraKeys() {
   return {
+      {.DDPRUN_KEY(training, freeze),
+       .meaning = "A parameter is not trained if its name has one of these words, as those of "
+                  "optimizer.no_decay. Dropout of its layer goes on. A word that is in no name is "
+                  "refused.",
+       .aliases = {{"freeze_layers frozen_layers freeze_modules", "PyTorch examples"}}},
       {.DDPRUN_KEY(training, lora_r),
        .meaning = "Trains with LoRA as peft does: the weights of model.name_or_path are frozen, "
                   "and chosen linear layers get two matrices of this narrow size. The run leaves "

@@ -68,12 +68,12 @@ struct AcceptedTextOf {
 std::vector<Key> MakeKeys() {
   std::vector<Key> keys;
   for (auto* rows :
-       {RunKeys,        StartKeys,         ModelKeys,     TransformerKeys,   BertAndLlamaKeys,
-        OtherModelKeys, DataKeys,          FileDataKeys,  TextDataKeys,      CsvDataKeys,
-        OtherDataKeys,  TrainingKeys,      LoraKeys,      LossKeys,          ComputeKeys,
-        OptimizerKeys,  OptimizerKindKeys, SchedulerKeys, ScheduleShapeKeys, PlateauKeys,
-        StrategyKeys,   PipelineKeys,      CommKeys,      CheckpointKeys,    EvaluationKeys,
-        SampleKeys,     ReportKeys}) {
+       {RunKeys,        StartKeys,      ModelKeys,         TransformerKeys, BertAndLlamaKeys,
+        OtherModelKeys, DataKeys,       FileDataKeys,      TextDataKeys,    CsvDataKeys,
+        OtherDataKeys,  TrainingKeys,   ClippingKeys,      LoraKeys,        LossKeys,
+        ComputeKeys,    OptimizerKeys,  OptimizerKindKeys, SchedulerKeys,   ScheduleShapeKeys,
+        PlateauKeys,    StrategyKeys,   PipelineKeys,      GradientKeys,    CommKeys,
+        CheckpointKeys, EvaluationKeys, SampleKeys,        ReportKeys}) {
     std::vector<Key> section = rows();
     keys.insert(keys.end(), std::make_move_iterator(section.begin()),
                 std::make_move_iterator(section.end()));

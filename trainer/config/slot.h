@@ -49,7 +49,8 @@ DDPRUN_WORDS(PipelineSchedule, {"gpipe", "1f1b"})
 DDPRUN_WORDS(DpLoss, {"gathered", "parallel"})
 DDPRUN_WORDS(Overlap, {"backward", "step", "both", "none"})
 DDPRUN_WORDS(CommHookType, {"none", "fp16", "bf16", "power_sgd", "post_local_sgd"})
-DDPRUN_WORDS(AllReduceAlgorithm, {"direct", "reduce_broadcast", "all_to_all", "ring"})
+DDPRUN_WORDS(AllReduceAlgorithm,
+             {"direct", "reduce_broadcast", "all_to_all", "ring", "hierarchical"})
 DDPRUN_WORDS(ProgressBarMode, {"auto", "on", "off"})
 #undef DDPRUN_WORDS
 

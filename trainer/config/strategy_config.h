@@ -64,6 +64,7 @@ struct CommConfig {
   int64_t init_timeout_seconds = 300;  // until the first step is done
   int64_t train_timeout_seconds = 100;
   AllReduceAlgorithm algorithm = AllReduceAlgorithm::kDirect;  // of all-reduces
+  double emulated_link = 0;                                    // Gbit/s; 0 means none
 };
 
 }  // namespace ddprun::trainer

@@ -48,6 +48,7 @@ struct TrainingConfig {
   int64_t virtual_ranks = 0;    // 0 means that each process is one logical rank
   double max_grad_norm = 1.0;   // 0 means no clipping
   double max_grad_value = 0.0;  // of each element; 0 means no clipping
+  double max_norm_jump = 0.0;   // times the median norm; 0 means no limit
   Precision precision = Precision::kFp32;
   double init_loss_scale = 65536;             // fp16
   int64_t loss_scale_growth_interval = 2000;  // fp16, steps

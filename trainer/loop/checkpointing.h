@@ -72,7 +72,7 @@ class Checkpointing final : public StepPart {
   // `observers` is nullptr on all ranks but 0.
   void Report(const Observers* observers, bool wait = false);
 
-  void NameState(StateVisitor& visitor);
+  void NameState(StateVisitor& visitor) override;
   // Names the state that all ranks share between two steps but no checkpoint has.
   void NameUnsaved(StateVisitor& visitor);
   // Gives up the running save, which lacks the part of a lost rank. Later saves belong to

@@ -29,6 +29,8 @@ class StepPart {
   virtual void AfterGradients(const Step& /*step*/) {}
   virtual void BeforeUpdate(const Step& /*step*/) {}
   virtual void AfterUpdate(const Step& /*step*/) {}  // also if the update was skipped
+  // Names, between two steps, the state on which the part's later calls depend.
+  virtual void NameState(StateVisitor& /*visitor*/) {}
 };
 
 }  // namespace ddprun::trainer

@@ -170,7 +170,7 @@ void Trainer::JoinAsReplacement() {
 // Names all state on which later steps and their reports depend.
 void Trainer::NameState(StateVisitor& visitor) {
   run_.strategy->NameState(visitor);
-  checkpoints_.NameState(visitor);
+  for (StepPart* part : parts_) part->NameState(visitor);
   reports_.NameState(visitor);
   if (scaler_) scaler_->NameState(visitor);
   run_.plateau.NameState(visitor);

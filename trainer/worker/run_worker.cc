@@ -25,6 +25,7 @@
 #include "trainer/worker/clip_by_value.h"
 #include "trainer/worker/device_mesh.h"
 #include "trainer/worker/live_notes.h"
+#include "trainer/worker/norm_guard.h"
 #include "trainer/worker/rank_zero.h"
 #include "trainer/worker/requeued_run.h"
 #include "trainer/worker/step_trace.h"
@@ -56,7 +57,8 @@ Mesh MeetOthers(const Job& job,
     return mesh;
   }
   if (dims.needs_group()) {
-    auto group = InitProcessGroup(environment, timeout, std::move(recorder));
+    auto group =
+        InitProcessGroup(environment, timeout, std::move(recorder), job.config.comm.emulated_link);
     group->SetAllReduceAlgorithm(job.config.comm.algorithm);
     mesh = MakeMesh(group, dims);
   }
@@ -65,6 +67,9 @@ Mesh MeetOthers(const Job& job,
   const std::string note = PutOnDeviceOf(job.config.run.device, "run.device", job.device, rank,
                                          environment, timeout, mesh);
   if (!note.empty() && rank.rank == 0) log.Warning(note);
+  if (job.config.comm.emulated_link > 0 && !mesh.device.is_cpu() && rank.rank == 0) {
+    log.Warning("comm.emulated_link slows only ranks on CPUs, so nothing here");
+  }
   return mesh;
 }
 
@@ -101,6 +106,8 @@ int Train(const Job& job,
   trainer.AddPart(phases);
   ClipByValue clip(job.config.training.max_grad_value);
   if (job.config.training.max_grad_value > 0) trainer.AddPart(clip);
+  NormGuard guard(job.config.training.max_norm_jump);
+  if (job.config.training.max_norm_jump > 0) trainer.AddPart(guard);
   std::optional<StepTrace> trace;
   if (const auto& steps = job.config.report.trace_steps; !steps.empty()) {
     trainer.AddPart(trace.emplace(mesh, steps[0], steps[1]));

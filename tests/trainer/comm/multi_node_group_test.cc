@@ -175,7 +175,7 @@ TEST(MultiNodeGroup, GivesTheBitsOfOneNodeForEveryPlacement) {
 
 TEST(MultiNodeSlices, PayWhereTheBusiestNodeSendsLess) {
   const auto pays = [](const Placement& placement, DataType type) {
-    return MultiNodeSlices::Pays(NodePlacement(0, placement), type);
+    return MultiNodeSlices::Choose(NodePlacement(0, placement), type, false).has_value();
   };
   EXPECT_FALSE(pays({0, 1}, DataType::kFloat32));        // both carry the array once
   EXPECT_TRUE(pays({0, 1, 2}, DataType::kFloat32));      // 4/3 of the array, and not twice
@@ -184,6 +184,105 @@ TEST(MultiNodeSlices, PayWhereTheBusiestNodeSendsLess) {
   EXPECT_TRUE(pays({0, 0, 1, 1, 2, 2}, DataType::kBFloat16));
   EXPECT_FALSE(pays({0, 0, 0, 0, 1, 1, 1, 1}, DataType::kBFloat16));
   EXPECT_TRUE(pays({0, 1, 0, 1}, DataType::kFloat32));  // the chain would pass the link three times
+}
+
+TEST(MultiNodeSlices, SendSumsOfNodesWhereTheyAreAllowedAndLess) {
+  using Terms = MultiNodeSlices::Terms;
+  const auto chosen = [](const Placement& placement, DataType type) {
+    return MultiNodeSlices::Choose(NodePlacement(0, placement), type, true);
+  };
+  EXPECT_EQ(chosen({0, 0, 1, 1, 2, 2}, DataType::kFloat32), Terms::kNode);    // 4/3, and not 2
+  EXPECT_EQ(chosen({0, 1, 0, 1}, DataType::kFloat32), Terms::kNode);          // 1, and not 3/2
+  EXPECT_EQ(chosen({0, 0, 1, 1}, DataType::kFloat32), std::nullopt);          // the chain's 1
+  EXPECT_EQ(chosen({0, 1, 2}, DataType::kFloat32), Terms::kRanks);            // no sums to make
+  EXPECT_EQ(chosen({0, 0, 1, 1, 2, 2}, DataType::kBFloat16), Terms::kRanks);  // sums of 32 bits
+  EXPECT_EQ(chosen({0, 0, 0, 1, 1, 1, 2, 2, 2}, DataType::kBFloat16), Terms::kNode);
+}
+
+// Each rank has small whole numbers, whose sums are exact in any order.
+template <typename T>
+void ExpectSumsOfNodes(const Placement& placement, DataType type, Reduction reduction) {
+  constexpr size_t kCount = 150'001;
+  const size_t n = placement.size();
+  std::vector<std::vector<T>> results(n);
+  Nodes(placement).Run([&](Collectives& group, int rank) {
+    std::vector<T> values(kCount);
+    for (size_t i = 0; i < kCount; ++i) values[i] = static_cast<T>((i * 7 + rank * 13) % 101);
+    const Status status = group.AllReduce(values.data(), kCount, type, reduction, Soon(),
+                                          AllReduceAlgorithm::kHierarchical);
+    ASSERT_TRUE(status.ok()) << status.error().what;
+    results[static_cast<size_t>(rank)] = std::move(values);
+  });
+  for (size_t i = 0; i < kCount; ++i) {
+    double expected = 0;
+    for (size_t rank = 0; rank < n; ++rank) {
+      const double value = (i * 7 + rank * 13) % 101;
+      expected = reduction == Reduction::kMax ? std::max(expected, value) : expected + value;
+    }
+    if (reduction == Reduction::kAvg) expected /= static_cast<double>(n);
+    for (size_t rank = 0; rank < n; ++rank) {
+      ASSERT_EQ(results[rank][i], static_cast<T>(expected)) << "rank " << rank << ", " << i;
+    }
+  }
+}
+
+TEST(MultiNodeGroup, AddsTheSumsOfNodes) {
+  for (const Placement& placement : std::vector<Placement>{
+           {0, 0, 1, 1, 2, 2}, {0, 1, 0, 2, 1, 2}, {0, 0, 0, 1, 1, 2}, {4, 4, 7, 7}}) {
+    SCOPED_TRACE(testing::PrintToString(placement));
+    ExpectSumsOfNodes<float>(placement, DataType::kFloat32, Reduction::kSum);
+    ExpectSumsOfNodes<double>(placement, DataType::kFloat64, Reduction::kAvg);
+    ExpectSumsOfNodes<int32_t>(placement, DataType::kInt32, Reduction::kMax);
+    ExpectSumsOfNodes<uint8_t>(placement, DataType::kUInt8, Reduction::kMax);
+  }
+}
+
+// Nine ranks of bfloat16: their sums travel as floats and are rounded once.
+TEST(MultiNodeGroup, RoundsTheSumsOfNodesOnce) {
+  constexpr size_t kCount = 60'001;
+  const Placement placement = {0, 0, 0, 1, 1, 1, 2, 2, 2};
+  std::vector<std::vector<std::byte>> results(placement.size());
+  Nodes(placement).Run([&](Collectives& group, int rank) {
+    std::vector<std::byte> data = BytesFor(DataType::kBFloat16, kCount, rank);
+    const Status status = group.AllReduce(data.data(), kCount, DataType::kBFloat16, Reduction::kSum,
+                                          Soon(), AllReduceAlgorithm::kHierarchical);
+    ASSERT_TRUE(status.ok()) << status.error().what;
+    results[static_cast<size_t>(rank)] = std::move(data);
+  });
+  const auto number = [](const std::vector<std::byte>& bytes, size_t i) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, bytes.data() + 2 * i, 2);
+    return static_cast<double>(std::bit_cast<float>(uint32_t{bits} << 16));
+  };
+  std::vector<std::vector<std::byte>> inputs;
+  for (size_t rank = 0; rank < placement.size(); ++rank) {
+    inputs.push_back(BytesFor(DataType::kBFloat16, kCount, static_cast<int>(rank)));
+  }
+  for (size_t i = 0; i < kCount; ++i) {
+    double sum = 0;
+    double size = 0;
+    for (const auto& input : inputs) {
+      sum += number(input, i);
+      size += std::abs(number(input, i));
+    }
+    // One rounding to 8 bits, and those of floats.
+    ASSERT_NEAR(number(results[0], i), sum, std::abs(sum) / 256 + size * 1e-6) << i;
+  }
+  for (const auto& result : results) EXPECT_TRUE(result == results[0]);
+}
+
+TEST(MultiNodeGroup, NamesAlgorithmsThatDisagree) {
+  std::vector<std::string> found(3);
+  Nodes({0, 1, 2}).Run([&](Collectives& group, int rank) {
+    std::vector<float> data(100'000);
+    const Status status = group.AllReduce(
+        data.data(), data.size(), DataType::kFloat32, Reduction::kSum, Soon(),
+        rank == 1 ? AllReduceAlgorithm::kHierarchical : AllReduceAlgorithm::kDirect);
+    if (!status.ok()) found[static_cast<size_t>(rank)] = status.error().what;
+  });
+  for (const std::string& what : found) {
+    EXPECT_NE(what.find(", hierarchical"), std::string::npos) << what;
+  }
 }
 
 // With three ranks on a node sums are worth their way also as accumulated floats.

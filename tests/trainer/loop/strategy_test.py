@@ -44,6 +44,24 @@ class Strategy(training.TrainingTest):
                 losses.append(self.losses(f"run{i}{recomputes}"))
             self.assertEqual(losses[0], losses[1], strategy)
 
+    def test_an_emulated_link_takes_its_time_and_changes_no_bit(self):
+        gigabit = 0.02
+        for kind in ("ddp", "zero3"):
+            losses = []
+            for link in (0, gigabit):
+                config = training.gpt_config(
+                    run={"name": f"{kind}{link}", "max_steps": 4},
+                    strategy={"type": kind}, comm={"emulated_link": link})
+                job = self.train(config, 2)
+                losses.append(self.losses(f"{kind}{link}"))
+                self.assertEqual("comm.emulated_link is" in job.out + job.err, link > 0)
+            self.assertEqual(losses[0], losses[1])
+            header, *lines = self.metrics(f"{kind}{gigabit}")
+            # With two ranks each sends as many bytes as the gradients have.
+            least = header["parameters"] * 4 * 8 / (gigabit * 1e9)
+            seconds = sum(line["step_seconds"] for line in lines if "step_seconds" in line)
+            self.assertGreater(seconds, 3 * least)
+
     def test_hooks_change_little(self):
         plain, _ = self.gpt_losses("plain")
         hooks = {
