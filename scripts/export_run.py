@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hands a run of ddp-trainer to Weights & Biases, MLflow or Trackio.
+"""Hands a run of ddp-trainer to Weights & Biases, MLflow or Trackio, or to readers of a Trainer.
 
     export_run.py runs/NAME --to=wandb
     export_run.py runs/NAME --to=mlflow --project=experiments --follow
@@ -11,6 +11,10 @@ variables decide where they go (WANDB_MODE, MLFLOW_TRACKING_URI and so on).
 A run may be exported again, also while it trains: only new lines are handed over. What has been
 exported is noted in exports.json in the run's folder; nothing else there changes. A run that went
 back to a checkpoint makes some steps again: the tracker then has both values of them.
+
+    export_run.py runs/NAME --to=trainer_state
+
+writes trainer_state.json, as transformers' Trainer leaves it, into the run's folder.
 """
 
 import argparse
@@ -171,6 +175,63 @@ class Mlflow:
 TRACKERS = {"wandb": Wandb, "mlflow": Mlflow, "trackio": Trackio}
 
 
+def log_history(lines):
+    """The lines as those that a Trainer logs."""
+    for line in lines:
+        split = line.get("split")
+        if split not in ("train", "validation"):
+            continue
+        entry = {"epoch": line["epoch"], "step": line["step"]}
+        if split == "train":
+            entry.update(loss=number(line["mean_loss"]), learning_rate=line["learning_rate"],
+                         grad_norm=number(line["grad_norm"]))
+        else:
+            entry.update({f"eval_{key}": number(value) for key, value in line.items()
+                          if key not in NO_METRICS | {"epoch", "samples", "seconds"}
+                          and number(value) is not None})
+            entry["eval_runtime"] = line["seconds"]
+            if line["seconds"] > 0:
+                entry["eval_samples_per_second"] = line["samples"] / line["seconds"]
+        yield entry
+
+
+def best_of(config, lines):
+    """The fields about the best evaluation. Which values are better: docs/report.md."""
+    metric = config["checkpoint"]["save_best"]
+    less = metric in ("perplexity", "mse", "rmse", "mae") or metric.endswith(("loss", "error"))
+    values = [(number(line[metric]), line["step"]) for line in lines
+              if line.get("split") == "validation" and number(line.get(metric)) is not None]
+    values = [(value, step) for value, step in values if value == value]  # without NaN
+    if not metric or not values:
+        return {}
+    value, step = min(values) if less else min(values, key=lambda pair: (-pair[0], pair[1]))
+    saved = [line["path"] for line in lines
+             if line.get("event") == "checkpoint" and line["step"] == step and "path" in line]
+    return {"best_metric": value, "best_global_step": step,
+            "best_model_checkpoint": saved[-1] if saved else None}
+
+
+def write_trainer_state(run):
+    config, lines = run.config(), run.lines()
+    steps = [line for line in lines if line.get("split") == "train"]
+    if not steps:
+        fail(f"{run.folder} has no training step yet", "Export it later.")
+    state = {
+        "epoch": steps[-1]["epoch"],
+        "global_step": steps[-1]["step"],
+        "max_steps": config["run"]["max_steps"],
+        "logging_steps": config["report"]["logging_steps"],
+        "train_batch_size": config["training"]["per_device_train_batch_size"],
+        "log_history": list(log_history(lines)),
+        **best_of(config, lines),
+    }
+    path = run.folder / "trainer_state.json"
+    beside = path.with_suffix(f".{os.getpid()}.tmp")
+    beside.write_text(json.dumps(state, indent=2) + "\n")
+    beside.replace(path)
+    print(f"{path} has {len(state['log_history'])} entries")
+
+
 def load(package):
     try:
         return __import__(package)
@@ -198,13 +259,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", metavar="RUN", help="the folder of a run")
-    parser.add_argument("--to", required=True, choices=TRACKERS, help="the tracker")
+    parser.add_argument("--to", required=True, choices=[*TRACKERS, "trainer_state"],
+                        help="the tracker, or a file as of a Trainer")
     parser.add_argument("--project", default="ddprun",
                         help="project or experiment there; default: ddprun")
     parser.add_argument("--id", help="go on with this run of the tracker")
     parser.add_argument("--follow", action="store_true", help="export until the run ends")
     options = parser.parse_args()
     run = Run(options.run)
+    if options.to == "trainer_state":
+        return write_trainer_state(run)
     notes = Notes(run, options.to)
     known = notes.own.get("id")
     if known and options.id and options.id != known:

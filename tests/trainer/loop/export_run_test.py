@@ -1,4 +1,4 @@
-"""scripts/export_run.py: wandb and MLflow read back what metrics.jsonl has."""
+"""scripts/export_run.py: wandb, MLflow and transformers read back what metrics.jsonl has."""
 
 import contextlib
 import glob
@@ -19,6 +19,7 @@ LIBRARIES = os.path.join(os.environ["DDPRUN_SOURCE_DIR"], ".deps", "venv", "trac
 sys.path.insert(0, LIBRARIES)
 try:
     import mlflow
+    import transformers
     from wandb.proto import wandb_internal_pb2
     from wandb.sdk.internal import datastore
 except ImportError as error:
@@ -149,6 +150,26 @@ class ExportRun(training.TrainingTest):
                          {(self.note("wandb")["id"], "mine", "gpt")})
         config = {update.key: json.loads(update.value_json) for update in runs[0].config.update}
         self.assertEqual(config["model"]["hidden_size"], 32)
+
+    def test_a_trainer_reads_its_state(self):
+        config = training.gpt_config(data={"validation_fraction": 0.2},
+                                     evaluation={"eval_steps": 2, "metrics": ["accuracy"]},
+                                     checkpoint={"save_best": "accuracy"})
+        config["run"]["max_steps"] = 5
+        self.train(config)
+        for _ in range(2):
+            self.assertIn("entries", self.export("runs/gpt", "--to=trainer_state"))
+        state = transformers.TrainerState.load_from_json(self.path("runs/gpt/trainer_state.json"))
+        self.assertEqual((state.global_step, state.max_steps, state.logging_steps), (5, 5, 1))
+        for key, field, split in (("loss", "mean_loss", "train"),
+                                  ("eval_loss", "loss", "validation"),
+                                  ("grad_norm", "grad_norm", "train"),
+                                  ("eval_accuracy", "accuracy", "validation")):
+            found = [(entry["step"], entry[key]) for entry in state.log_history if key in entry]
+            self.assertEqual(found, self.expected(field, split), key)
+        best = max(self.expected("accuracy", "validation"), key=lambda pair: pair[1])
+        self.assertEqual((state.best_global_step, state.best_metric), best)
+        self.assertIn(f"{best[0]}", os.path.basename(state.best_model_checkpoint))
 
     def test_says_what_is_wrong_and_changes_nothing(self):
         self.assertIn("runs/none has no metrics.jsonl",
