@@ -18,7 +18,7 @@ namespace ddprun {
 struct Batch {
   at::Tensor inputs;   // numbers [B, ...], images [B, C, H, W], or token ids int64 [B, L]
   at::Tensor targets;  // numbers [B, ...], classes int64 [B], or token ids int64 [B, L]
-  // int64 [B, L], 1 for tokens and 0 for padding; undefined: no padding.
+  // int64 [B, L], 0: padding; tokens of a row's n-th text have n; undefined: one text, no padding.
   at::Tensor attention_mask = {};
   // int64 [B, L], the text of a pair that each token belongs to; undefined: the first text.
   at::Tensor token_type_ids = {};

@@ -5,7 +5,8 @@ Once for each supported Python (3.10 to 3.14), with that Python's own pip:
     python3.X -m pip install --dry-run --ignore-installed --only-binary=:all: \
         --report 3.X.json torch==2.11.0 nvidia-cuda-crt==13.0.88 \
         nvidia-cuda-cccl==13.0.85 torchvision==0.26.0 numpy transformers==4.57.1 \
-        safetensors scikit-learn tensorboard expecttest peft==0.17.1 torchmetrics==1.9.0
+        safetensors scikit-learn tensorboard expecttest peft==0.17.1 torchmetrics==1.9.0 \
+        pyarrow
 and into another folder the same with --no-deps for lightning==2.6.6, which asks for packages that
 read remote files, then, here:
     pin.py 3.10.json 3.11.json ... 3.14.json lightning/3.10.json ... lightning/3.14.json

@@ -5,11 +5,17 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "base/check.h"
 #include "base/cpus.h"
+#include "base/text.h"
+#include "base/unnamed_file.h"
 #include "trainer/data/data_files.h"
+#include "trainer/data/pack_texts.h"
+#include "trainer/text/document_reader.h"
+#include "trainer/text/token_file.h"
 
 namespace ddprun::trainer {
 
@@ -17,7 +23,8 @@ namespace {
 
 using simdjson::dom::element;
 
-constexpr int64_t kNoTarget = -100;  // see torch.nn.functional.cross_entropy
+constexpr int64_t kNoTarget = -100;    // see torch.nn.functional.cross_entropy
+constexpr int64_t kAnyId = 1LL << 30;  // makes the writer take 32 bits for each token
 
 // Returns the messages of a row, or throws simdjson_error.
 std::vector<ChatMessage> MessagesOf(const element& row, const std::string& column) {
@@ -30,94 +37,176 @@ std::vector<ChatMessage> MessagesOf(const element& row, const std::string& colum
   return messages;
 }
 
+struct Line {
+  std::string_view text;
+  int64_t number = 0;
+};
+
+std::vector<Line> LinesOf(const TextPiece& piece) {
+  std::vector<Line> lines;
+  std::string_view rest = piece.text;
+  for (int64_t number = piece.first_line; !rest.empty(); ++number) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+    if (line.find_first_not_of(" \t\r") != line.npos) lines.push_back({line, number});
+  }
+  return lines;
+}
+
 }  // namespace
+
+// Reads files in pieces and tokenizes the lines of a piece on all cores.
+class ChatDataset::Reader {
+ public:
+  Reader(const ChatDatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer)
+      : options_(options), template_(options.chat_template, std::move(tokenizer)) {}
+
+  // Writes the tokens, and adds their ends and the bad rows to `chats`.
+  void Read(TokenFileWriter& writer, ChatDataset& chats) const {
+    DocumentReader reader({.files = options_.files,
+                           .is_rows = std::vector<bool>(options_.files.size(), true),
+                           .piece_bytes = size_t{8} << 20});
+    TextPiece piece;
+    while (reader.Next(piece)) {
+      const std::vector<Line> lines = LinesOf(piece);
+      std::vector<Row> rows(lines.size());
+      constexpr size_t kLinesAtOnce = 64;
+      RunInParts(CoreCount(), lines.size(), kLinesAtOnce, [&](size_t begin, size_t end) {
+        simdjson::dom::parser parser;
+        for (size_t i = begin; i < end; ++i) rows[i] = Encode(lines[i].text, parser);
+      });
+      for (size_t i = 0; i < lines.size(); ++i) {
+        if (rows[i].wrong.empty()) {
+          writer.Append(rows[i].tokens);
+          chats.ends_.push_back(writer.tokens());
+        } else {
+          chats.bad_rows_.Add(options_.files[piece.file], lines[i].number, rows[i].wrong);
+        }
+      }
+    }
+  }
+
+ private:
+  struct Row {
+    std::vector<int32_t> tokens = {};
+    std::string wrong = {};  // a sentence; "" means that the row is good
+  };
+
+  Row Encode(std::string_view line, simdjson::dom::parser& parser) const {
+    try {
+      const std::vector<ChatMessage> messages =
+          MessagesOf(parser.parse(line.data(), line.size()), options_.column);
+      if (messages.empty()) return {.wrong = "\"" + options_.column + "\" is empty."};
+      const EncodedChat chat = template_.Encode(messages);
+      // Inputs and targets share all tokens but one.
+      Row row{.tokens = {chat.ids.begin(),
+                         chat.ids.begin() +
+                             std::min<ptrdiff_t>(std::ssize(chat.ids), options_.max_length + 1)}};
+      for (size_t i = 0; i < row.tokens.size(); ++i) {
+        row.tokens[i] = 2 * row.tokens[i] + (chat.in_answer[i] ? 1 : 0);
+      }
+      return row;
+    } catch (const simdjson::simdjson_error& error) {
+      return {.wrong = "The line is no JSON object with \"" + options_.column +
+                       "\": [{\"role\": \"...\", \"content\": \"...\"}, ...], with texts (" +
+                       error.what() + ")."};
+    }
+  }
+
+  const ChatDatasetOptions& options_;
+  const ChatTemplate template_;
+};
 
 ChatDataset::ChatDataset(const ChatDatasetOptions& options,
                          std::shared_ptr<const Tokenizer> tokenizer)
-    : template_(options.chat_template, tokenizer),
-      vocab_size_(tokenizer->vocab_size()),
+    : vocab_size_(tokenizer->vocab_size()),
       max_length_(options.max_length),
       bad_rows_(options.skip_bad_rows) {
-  for (const std::string& file : options.files) ReadFile(file, options.column);
-  if (!chats_.empty()) return;
-  throw WrongDataFile(options.files.front(), "The data files have no conversation.",
-                      "Each line is expected to be a JSON object with \"" + options.column +
-                          "\": [{\"role\": \"user\", \"content\": \"...\"}, ...].");
+  const Reader reader(options, std::move(tokenizer));
+  const std::string folder = std::filesystem::temp_directory_path();
+  const UniqueFd file = ValueOrThrow(OpenUnnamedFile(folder));
+  TokenFileWriter writer(file.get(), folder, TokenFileFormat::kBare, kAnyId);
+  reader.Read(writer, *this);
+  writer.Finish();
+  if (ends_.empty()) {
+    throw WrongDataFile(options.files.front(), "The data files have no conversation.",
+                        "Each line is expected to be a JSON object with \"" + options.column +
+                            "\": [{\"role\": \"user\", \"content\": \"...\"}, ...].");
+  }
+  tokens_ = ValueOrThrow(MappedFile::Open("/proc/self/fd/" + std::to_string(file.get())));
+  if (options.packs) Pack();
 }
 
-void ChatDataset::ReadFile(const std::string& path, const std::string& column) {
-  const FileBytes bytes = ReadDataFile(path, simdjson::SIMDJSON_PADDING);
-  RefuseOtherThanText(path, bytes.text());
-  simdjson::dom::parser parser;
-  std::string_view rest = bytes.text();
-  for (int64_t number = 1; !rest.empty(); ++number) {
-    const std::string_view line = rest.substr(0, std::min(rest.find('\n'), rest.size()));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    if (line.find_first_not_of(" \t\r") == line.npos) continue;
-    try {
-      // simdjson reads beyond the line: into the next lines, or into the padding.
-      std::vector<ChatMessage> messages =
-          MessagesOf(parser.parse(line.data(), line.size(), false), column);
-      if (messages.empty()) {
-        bad_rows_.Add(path, number, "\"" + column + "\" is empty.");
-      } else {
-        chats_.push_back(std::move(messages));
-      }
-    } catch (const simdjson::simdjson_error& error) {
-      bad_rows_.Add(path, number,
-                    "The line is no JSON object with \"" + column +
-                        "\": [{\"role\": \"...\", \"content\": \"...\"}, ...], with texts (" +
-                        error.what() + ").");
-    }
-  }
+void ChatDataset::Pack() {
+  packs_ = PackTexts(Lengths(), max_length_);
 }
 
-EncodedChat ChatDataset::Encode(int64_t index) const {
-  EncodedChat chat = template_.Encode(chats_[static_cast<size_t>(index)]);
-  const size_t most = static_cast<size_t>(max_length_) + 1;
-  if (chat.ids.size() > most) {
-    chat.ids.resize(most);
-    chat.in_answer.resize(most);
-  }
-  return chat;
+int64_t ChatDataset::size() const {
+  return packs_.empty() ? std::ssize(ends_) : std::ssize(packs_);
+}
+
+std::span<const int32_t> ChatDataset::TokensOf(int64_t conversation) const {
+  const auto i = static_cast<size_t>(conversation);
+  const int64_t begin = i == 0 ? 0 : ends_[i - 1];
+  const auto* tokens = reinterpret_cast<const int32_t*>(tokens_->bytes().data());
+  return {tokens + begin, tokens + ends_[i]};
+}
+
+std::span<const int64_t> ChatDataset::ConversationsOf(int64_t sample, const int64_t& alone) const {
+  DDPRUN_CHECK(sample >= 0 && sample < size());
+  if (packs_.empty()) return {&alone, 1};
+  return packs_[static_cast<size_t>(sample)];
 }
 
 Batch ChatDataset::Get(std::span<const int64_t> indices) const {
-  std::vector<EncodedChat> chats;
   int64_t length = 1;
-  for (const int64_t index : indices) {
-    DDPRUN_CHECK(index >= 0 && index < size());
-    chats.push_back(Encode(index));
-    length = std::max(length, std::ssize(chats.back().ids) - 1);
+  for (const int64_t& index : indices) {
+    int64_t inputs = 0;
+    for (const int64_t one : ConversationsOf(index, index)) inputs += InputsOf(one);
+    length = std::max(length, inputs);
   }
   const auto count = std::ssize(indices);
   Batch batch{.inputs = at::zeros({count, length}, at::kLong),
               .targets = at::full({count, length}, kNoTarget, at::kLong),
               .samples = count};
-  auto* inputs = batch.inputs.mutable_data_ptr<int64_t>();
-  auto* targets = batch.targets.mutable_data_ptr<int64_t>();
-  for (const EncodedChat& chat : chats) {
-    for (size_t i = 0; i + 1 < chat.ids.size(); ++i) {
-      inputs[i] = chat.ids[i];
-      if (!chat.in_answer[i + 1]) continue;
-      targets[i] = chat.ids[i + 1];
-      ++batch.predictions;
+  if (!packs_.empty()) batch.attention_mask = at::zeros({count, length}, at::kLong);
+  for (int64_t row = 0; row < count; ++row) {
+    const int64_t& index = indices[static_cast<size_t>(row)];
+    int64_t at = row * length;
+    int64_t number = 0;
+    for (const int64_t one : ConversationsOf(index, index)) {
+      const std::span<const int32_t> tokens = TokensOf(one);
+      ++number;
+      for (size_t i = 0; i + 1 < tokens.size(); ++i, ++at) {
+        batch.inputs.mutable_data_ptr<int64_t>()[at] = tokens[i] / 2;
+        if (!packs_.empty()) batch.attention_mask.mutable_data_ptr<int64_t>()[at] = number;
+        if (tokens[i + 1] % 2 == 0) continue;
+        batch.targets.mutable_data_ptr<int64_t>()[at] = tokens[i + 1] / 2;
+        ++batch.predictions;
+      }
     }
-    inputs += length;
-    targets += length;
   }
   return batch;
 }
 
 std::vector<int64_t> ChatDataset::Lengths() const {
-  std::vector<int64_t> lengths(chats_.size());
-  constexpr size_t kRowsAtOnce = 64;
-  RunInParts(CoreCount(), lengths.size(), kRowsAtOnce, [&](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) {
-      lengths[i] = std::max<int64_t>(std::ssize(Encode(static_cast<int64_t>(i)).ids) - 1, 1);
-    }
-  });
+  std::vector<int64_t> lengths;
+  for (int64_t i = 0; i < size(); ++i) {
+    int64_t inputs = 0;
+    for (const int64_t one : ConversationsOf(i, i)) inputs += InputsOf(one);
+    lengths.push_back(std::max<int64_t>(inputs, 1));
+  }
   return lengths;
+}
+
+std::vector<std::string> ChatDataset::Notes() const {
+  std::vector<std::string> notes = bad_rows_.Notes();
+  if (!packs_.empty()) {
+    notes.push_back(CountText(std::ssize(ends_), "conversation") + " packed into " +
+                    CountText(size(), "sample") + " of up to " + std::to_string(max_length_) +
+                    " tokens");
+  }
+  return notes;
 }
 
 }  // namespace ddprun::trainer

@@ -80,7 +80,7 @@ void FindFeatures(const CsvDatasetOptions& options,
   std::vector<bool> has_number;
   std::vector<bool> has_text;
   for (const std::string& path : files) {
-    const FileBytes bytes = ReadDataFile(path);
+    const FileBytes bytes = ReadDataFile(path, 0, {}, std::string(1, options.delimiter));
     RefuseOtherThanText(path, bytes.text());
     CsvReader reader(bytes.text(), options.delimiter);
     Fields header;
@@ -142,7 +142,7 @@ class Reader {
 
   void ReadFile(const std::string& path) {
     path_ = path;
-    const FileBytes bytes = ReadDataFile(path);
+    const FileBytes bytes = ReadDataFile(path, 0, {}, std::string(1, options_.delimiter));
     RefuseOtherThanText(path, bytes.text());
     CsvReader reader(bytes.text(), options_.delimiter);
     Fields fields;

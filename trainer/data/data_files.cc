@@ -44,14 +44,15 @@ std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns) {
 
 FileBytes ReadDataFile(const std::string& path,
                        size_t padding,
-                       std::optional<size_t> most_decompressed) {
-  Result<FileStream> stream = FileStream::Open(path);
-  if (!stream) throw UnreadableFile(path, stream.error().what);
+                       std::optional<size_t> most_decompressed,
+                       const std::string& parquet_as) {
+  Result<FileStream> stream = FileStream::Open(path, parquet_as);
+  if (!stream) throw UnreadableFile(path, stream.error().what, stream.error().hint);
   const size_t most = most_decompressed.value_or(HalfOfMemory());
   // Reserves the usual size after decompression. The size in the file's last bytes is not used,
   // because it may be wrong.
   auto room = static_cast<size_t>(stream->file_size());
-  if (stream->compressed()) room = std::min(4 * room, most);
+  if (stream->decoded()) room = std::min(4 * room, most);
   FileBytes bytes;
   while (true) {
     bytes.storage.resize(room + padding);
@@ -59,7 +60,7 @@ FileBytes ReadDataFile(const std::string& path,
     if (!count) throw UnreadableFile(path, count.error().what, count.error().hint);
     bytes.size += *count;
     // Ignores bytes that are added to a plain file meanwhile.
-    if (bytes.size < room || !stream->compressed()) break;
+    if (bytes.size < room || !stream->decoded()) break;
     if (room > most) throw TooLargeDecompressed(path, most);
     // One byte more than the limit, to see whether the file has more.
     room = std::min(2 * room, most) + 1;
@@ -69,14 +70,15 @@ FileBytes ReadDataFile(const std::string& path,
   return bytes;
 }
 
-void RefuseCompressed(const std::string& path, std::span<const std::byte> bytes) {
-  constexpr std::string_view kGzip = "\x1f\x8b";
-  std::array<char, kGzip.size()> begin = {};
-  if (!path.ends_with(".gz") || bytes.size() < begin.size()) return;
-  if (!CopyMapped(begin.data(), bytes.data(), begin.size()) ||
-      std::string_view(begin.data(), begin.size()) != kGzip) {
-    return;
+void RefuseUnmappable(const std::string& path, std::span<const std::byte> bytes) {
+  std::array<char, 4> copy = {};
+  if (bytes.size() < copy.size() || !CopyMapped(copy.data(), bytes.data(), copy.size())) return;
+  const std::string_view begin(copy.data(), copy.size());
+  if (path.ends_with(".parquet") && begin == "PAR1") {
+    throw WrongDataFile(path, "\"" + path + "\" is a Parquet file, which cannot be mapped.",
+                        "Set data.format to \"jsonl\", and data.text_column to the text's column.");
   }
+  if (!path.ends_with(".gz") || !begin.starts_with("\x1f\x8b")) return;
   throw WrongDataFile(path,
                       "\"" + path +
                           "\" is compressed by gzip. Token files, and text that is read "

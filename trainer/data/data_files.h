@@ -18,8 +18,8 @@ namespace ddprun::trainer {
 // once. Throws Failure.
 std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns);
 
-// All bytes of a regular file, decompressed if gzip compressed it (FileStream), followed by
-// `padding` zero bytes that `size` does not count. ReadDataFile() throws Failure if it cannot read
+// All bytes of a regular file as FileStream reads it, followed by `padding` zero bytes that `size`
+// does not count. ReadDataFile() throws Failure if it cannot read
 // the file, or if the result would be larger than `most_decompressed` bytes, by default half of the
 // machine's memory.
 struct FileBytes {
@@ -29,11 +29,12 @@ struct FileBytes {
 };
 FileBytes ReadDataFile(const std::string& path,
                        size_t padding = 0,
-                       std::optional<size_t> most_decompressed = {});
+                       std::optional<size_t> most_decompressed = {},
+                       const std::string& parquet_as = "");
 
-// Refuses a compressed file, because it cannot be mapped. Throws Failure if the name and the first
-// bytes are gzip's.
-void RefuseCompressed(const std::string& path, std::span<const std::byte> bytes);
+// Refuses a file that cannot be mapped, because it is compressed. Throws Failure if the name and
+// the first bytes are gzip's or Parquet's.
+void RefuseUnmappable(const std::string& path, std::span<const std::byte> bytes);
 
 // Refuses files whose lines are not text in UTF-8 or another superset of ASCII. Throws Failure for
 // UTF-16, and for files with a zero byte in the first line.

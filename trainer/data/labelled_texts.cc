@@ -63,7 +63,7 @@ class LabelledTextReader {
 
   void ReadFile(const std::string& path) {
     path_ = path;
-    bytes_ = ReadDataFile(path, simdjson::SIMDJSON_PADDING);
+    bytes_ = ReadDataFile(path, simdjson::SIMDJSON_PADDING, {}, "jsonl");
     RefuseOtherThanText(path, bytes_.text());
     columns_.reset();
     if (EndsIn(path, ".csv")) return ReadCsv();

@@ -44,7 +44,7 @@ TextDataset::TextDataset(const TextDatasetOptions& options)
   for (const std::string& file : files_) {
     Result<MappedFile> mapped = MappedFile::Open(file);
     if (!mapped) throw UnreadableFile(file, mapped.error().what);
-    RefuseCompressed(file, mapped->bytes());
+    RefuseUnmappable(file, mapped->bytes());
     NoteUtf16(file, mapped->bytes());
     blocks_.Add(file, *std::move(mapped), 0, 1);
   }

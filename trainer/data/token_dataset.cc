@@ -63,7 +63,7 @@ TokenDataset::TokenDataset(const TokenDatasetOptions& options)
   for (const std::string& path : files_) {
     Result<MappedFile> mapped = MappedFile::Open(path);
     if (!mapped) throw UnreadableFile(path, mapped.error().what);
-    RefuseCompressed(path, mapped->bytes());
+    RefuseUnmappable(path, mapped->bytes());
     const Layout layout = options.bytes_per_token > 0
                               ? Layout{.width = static_cast<size_t>(options.bytes_per_token)}
                               : LayoutOf(path, mapped->bytes());

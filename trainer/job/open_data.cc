@@ -103,6 +103,7 @@ std::unique_ptr<Dataset> OpenChats(const Config& config, const std::vector<std::
   ChatDatasetOptions options{.files = files,
                              .chat_template = std::string(Word(data.chat_template)),
                              .max_length = data.max_seq_length,
+                             .packs = data.packing,
                              .skip_bad_rows = data.on_bad_row == OnBadRow::kSkip};
   if (!data.text_column.empty()) options.column = data.text_column;
   return std::make_unique<ChatDataset>(

@@ -3,13 +3,12 @@
 #include <c10/util/Exception.h>
 
 #include "trainer/compute/operations.h"
-#include "trainer/models/layers.h"
 
 namespace ddprun::trainer {
 
 // Returns HiddenStages() followed by the scores: [N, C] -> [B, L, V].
 std::vector<Stage> CausalModel::Stages(const Batch& batch) const {
-  auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
+  auto stages = HiddenStages(batch.inputs, CausalViewOf(batch), nullptr);
   const auto scores = [this, texts = batch.inputs.size(0)](const at::Tensor& x) {
     return Scores(x, lm_head_).view({texts, -1, vocab_size_});
   };
@@ -31,7 +30,7 @@ at::Tensor CausalModel::LossFrom(const at::Tensor& outputs, const Batch& batch) 
 
 at::Tensor CausalModel::Loss(const Batch& batch) {
   CheckTargets(batch);
-  const auto stages = HiddenStages(batch.inputs, CausalMask(batch), nullptr);
+  const auto stages = HiddenStages(batch.inputs, CausalViewOf(batch), nullptr);
   const at::Tensor hidden = Walk(stages, batch.inputs);
   const at::Tensor targets = batch.targets.reshape({-1});
   if (axis() != nullptr) {

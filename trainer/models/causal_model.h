@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "trainer/models/language_model.h"
+#include "trainer/models/layers.h"
 
 namespace ddprun::trainer {
 
@@ -23,11 +24,10 @@ class CausalModel : public LanguageModel {
  protected:
   explicit CausalModel(int64_t vocab_size) : vocab_size_(vocab_size) {}
 
-  // Returns the stages before the last layer: inputs [B, L] -> [N, C]. `mask` is that of
-  // CausalMask() (layers.h). If `cache` is not nullptr, the inputs follow its tokens, and the
-  // stages add them to it.
+  // Returns the stages before the last layer: inputs [B, L] -> [N, C]. If `cache` is not
+  // nullptr, the inputs follow its tokens, and the stages add them to it.
   virtual std::vector<Stage> HiddenStages(const at::Tensor& inputs,
-                                          const at::Tensor& mask,
+                                          const CausalView& view,
                                           KeyValueCache* cache) const = 0;
 
   // Each model sets both: the last layer, and the name of the module that holds it. With tied

@@ -1,5 +1,7 @@
 #include "trainer/models/gpt.h"
 
+#include <ATen/ops/embedding.h>
+
 #include <cmath>
 #include <string>
 #include <vector>
@@ -86,20 +88,22 @@ class Gpt final : public CausalModel {
 
   // Uses two dimensions in all layers, so that every product is one addmm.
   std::vector<Stage> HiddenStages(const at::Tensor& inputs,
-                                  const at::Tensor& mask,
+                                  const CausalView& view,
                                   KeyValueCache* cache) const override {
     const int64_t length = inputs.size(1);
     const int64_t before = cache == nullptr ? 0 : cache->length();
     CheckLength(before + length, options_.max_position_embeddings);
     const auto embed = [=, this](const at::Tensor& ids) {
-      const at::Tensor x = Embedding(ids, wte_) + wpe_.narrow(0, before, length);
-      return Drop(x, options_.embedding_dropout).view({-1, options_.hidden_size});
+      const at::Tensor places = view.positions.defined() ? at::embedding(wpe_, view.positions)
+                                                         : wpe_.narrow(0, before, length);
+      return Drop(Embedding(ids, wte_) + places, options_.embedding_dropout)
+          .view({-1, options_.hidden_size});
     };
     std::vector<Stage> stages = {{{"transformer.wte", "transformer.wpe"}, embed}};
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const auto forward = [=, this](const at::Tensor& x) {
         const GptBlock& block = blocks_[i];
-        const at::Tensor seen = x + Mix(Norm(x, block.ln_1), i, length, mask, cache);
+        const at::Tensor seen = x + Mix(Norm(x, block.ln_1), i, length, view, cache);
         const at::Tensor inner = ApplyGelu(Linear(Norm(seen, block.ln_2), block.c_fc), gelu_);
         return seen + Drop(Linear(inner, block.mlp_proj), options_.dropout);
       };
@@ -113,7 +117,7 @@ class Gpt final : public CausalModel {
   at::Tensor Mix(const at::Tensor& x,
                  size_t index,
                  int64_t length,
-                 const at::Tensor& mask,
+                 const CausalView& view,
                  KeyValueCache* cache) const {
     const GptBlock& block = blocks_[index];
     const int64_t heads = OwnCount(options_.num_attention_heads);
@@ -123,7 +127,8 @@ class Gpt final : public CausalModel {
     if (cache != nullptr) seen = cache->Extend(index, seen.first, seen.second);
     // A single token sees all tokens before it, so it needs no causal mask.
     const at::Tensor mixed = Attention(qkv[0].transpose(1, 2), seen.first, seen.second,
-                                       {.mask = mask,
+                                       {.mask = view.mask,
+                                        .texts = view.texts,
                                         .causal = length > 1,
                                         .dropout = InTraining(options_.attention_dropout),
                                         .axis = axis()});

@@ -2,6 +2,8 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/add.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/conv2d.h>
 #include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
@@ -9,6 +11,7 @@
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/log_softmax.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/nll_loss.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -157,9 +160,44 @@ at::Tensor KeyMask(const Batch& batch) {
   return MaskForLayers(batch.attention_mask.ne(0).unsqueeze(1).unsqueeze(1));
 }
 
-at::Tensor CausalMask(const Batch& batch) {
+namespace {
+
+// Returns the lengths of the runs of equal numbers in each row.
+std::vector<int64_t> RunsOf(const at::Tensor& rows) {
+  std::vector<int64_t> runs;
+  const at::Tensor flat = rows.contiguous();
+  const auto* numbers = flat.const_data_ptr<int64_t>();
+  const int64_t length = flat.size(1);
+  for (int64_t i = 0; i < flat.numel(); ++i) {
+    if (i % length == 0 || numbers[i] != numbers[i - 1]) runs.push_back(0);
+    ++runs.back();
+  }
+  return runs;
+}
+
+// `numbers`: of the text that each token belongs to, int64 [B, L].
+CausalView ViewOfSeveralTexts(const at::Tensor& numbers) {
+  const int64_t length = numbers.size(1);
+  const at::Tensor places = at::arange(length, numbers.options());
+  const at::Tensor before = numbers.roll(1, 1);
+  const at::Tensor begins = numbers.ne(before).logical_or(places.eq(0));
+  const at::Tensor starts = std::get<0>(at::mul(begins, places).cummax(1));
+  CausalView view{.positions = places - starts};
+  if (numbers.is_cpu()) {
+    view.texts = RunsOf(numbers);
+  } else {
+    const at::Tensor same = starts.unsqueeze(2).eq(starts.unsqueeze(1));
+    view.mask = MaskForLayers(same.tril().unsqueeze(1));
+  }
+  return view;
+}
+
+}  // namespace
+
+CausalView CausalViewOf(const Batch& batch) {
   if (!batch.attention_mask.defined()) return {};
   const int64_t length = batch.attention_mask.size(1);
+  if (MaskOnHost(batch).gt(1).any().item<bool>()) return ViewOfSeveralTexts(batch.attention_mask);
   const at::Tensor on_host = MaskOnHost(batch) != 0;
   if ((on_host.narrow(1, 1, length - 1) <= on_host.narrow(1, 0, length - 1)).all().item<bool>()) {
     return {};
@@ -168,8 +206,38 @@ at::Tensor CausalMask(const Batch& batch) {
   const auto options = seen.options();
   // A padding token sees itself, because a softmax over no keys is NaN.
   const at::Tensor keys = seen.view({-1, 1, 1, length}).logical_or(at::eye(length, options));
-  return MaskForLayers(keys.logical_and(at::ones({length, length}, options).tril()));
+  return {.mask = MaskForLayers(keys.logical_and(at::ones({length, length}, options).tril()))};
 }
+
+namespace {
+
+// Attends to each text alone, which takes the time of the texts' squares instead of the rows'.
+at::Tensor AttentionOfTexts(const at::Tensor& queries,
+                            const at::Tensor& keys,
+                            const at::Tensor& values,
+                            const AttentionOptions& options) {
+  // Splits the tokens of all rows, because a part of a split costs backward no more than its size.
+  const auto split = [&](const at::Tensor& x) {
+    return x.transpose(1, 2).reshape({-1, x.size(1), x.size(3)}).split_with_sizes(options.texts);
+  };
+  const auto heads_first = [](const at::Tensor& x) { return x.transpose(0, 1).unsqueeze(0); };
+  const std::vector<at::Tensor> of_queries = split(queries);
+  const std::vector<at::Tensor> of_keys = split(keys);
+  const std::vector<at::Tensor> of_values = split(values);
+  std::vector<at::Tensor> mixed;
+  for (size_t i = 0; i < of_queries.size(); ++i) {
+    const at::Tensor one = ScaledDotProduct({.queries = heads_first(of_queries[i]),
+                                             .keys = heads_first(of_keys[i]),
+                                             .values = heads_first(of_values[i]),
+                                             .mask = {},
+                                             .causal = true,
+                                             .dropout = options.dropout});
+    mixed.push_back(one.squeeze(0).transpose(0, 1).reshape({one.size(2), -1}));
+  }
+  return at::cat(mixed);
+}
+
+}  // namespace
 
 at::Tensor Attention(const at::Tensor& queries,
                      const at::Tensor& keys,
@@ -179,6 +247,7 @@ at::Tensor Attention(const at::Tensor& queries,
   if (options.axis != nullptr && options.dropout > 0) {
     of_these_heads.emplace(queries.device(), options.axis->rank());
   }
+  if (!options.texts.empty()) return AttentionOfTexts(queries, keys, values, options);
   const at::Tensor mixed = ScaledDotProduct({.queries = queries,
                                              .keys = keys,
                                              .values = values,

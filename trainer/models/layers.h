@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -67,16 +68,24 @@ int64_t LargestTarget(const Batch& batch);  // 0 without targets
 // or on CUDA numbers of ComputeType() that attention adds to the scores.
 // Undefined if no key is masked, because this is faster.
 at::Tensor KeyMask(const Batch& batch);
-// Returns the mask of keys that a query sees in causal attention: [B, 1, L, L], as KeyMask()'s.
-// Undefined if the causal order alone is enough: without padding, or with padding only after the
-// text, because no token of the text sees it.
-at::Tensor CausalMask(const Batch& batch);
+// The keys that a query sees in causal attention. Everything is undefined or empty if the causal
+// order alone is enough: without padding, or with padding only after a row's only text, because no
+// token of the text sees it.
+struct CausalView {
+  at::Tensor mask = {};  // [B, 1, L, L], as KeyMask()'s
+  // The lengths of the texts of all rows, one after the other, with padding as a text. Only on a
+  // CPU, and only if a row has several texts; there is no mask then.
+  std::vector<int64_t> texts = {};
+  at::Tensor positions = {};  // int64 [B, L], of each token in its text; undefined: in its row
+};
+CausalView CausalViewOf(const Batch& batch);
 
 struct AttentionOptions {
-  at::Tensor mask;                   // undefined: only the causal one, if any
-  bool causal = false;               // if the mask is undefined
-  double dropout = 0;                // of the attention probabilities
-  const TensorAxis* axis = nullptr;  // the ranks with the other heads, which drop other values
+  at::Tensor mask;                      // undefined: only the causal one, if any
+  std::span<const int64_t> texts = {};  // CausalView's: each is attended to alone, causally
+  bool causal = false;                  // if the mask is undefined
+  double dropout = 0;                   // of the attention probabilities
+  const TensorAxis* axis = nullptr;     // the ranks with the other heads, which drop other values
 };
 
 // Computes attention: queries, keys and values [B, H, L, D] -> [N, H * D].

@@ -111,7 +111,7 @@ class Llama final : public CausalModel {
   }
 
   std::vector<Stage> HiddenStages(const at::Tensor& inputs,
-                                  const at::Tensor& mask,
+                                  const CausalView& view,
                                   KeyValueCache* cache) const override {
     const int64_t length = inputs.size(1);
     const int64_t before = cache == nullptr ? 0 : cache->length();
@@ -124,7 +124,7 @@ class Llama final : public CausalModel {
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const auto forward = [=, this](const at::Tensor& x) {
         const LlamaBlock& block = blocks_[i];
-        const at::Tensor seen = x + Mix(Norm(x, block.input_norm), i, rotation, mask, cache);
+        const at::Tensor seen = x + Mix(Norm(x, block.input_norm), i, rotation, view, cache);
         const at::Tensor inner = Norm(seen, block.post_attention_norm);
         const auto both = Linears(inner, {&block.gate, &block.up});
         return seen + Linear(at::silu(both[0]) * both[1], block.down);
@@ -160,7 +160,7 @@ class Llama final : public CausalModel {
   at::Tensor Mix(const at::Tensor& x,
                  size_t index,
                  const Rotation& rotation,
-                 const at::Tensor& mask,
+                 const CausalView& view,
                  KeyValueCache* cache) const {
     const LlamaBlock& block = blocks_[index];
     const int64_t length = rotation.cos.size(0);
@@ -176,7 +176,8 @@ class Llama final : public CausalModel {
       if (length == 1) return Linear(OneToken(queries, all_keys, all_values), block.output);
     }
     const at::Tensor mixed = Attention(queries, RepeatHeads(keys), RepeatHeads(values),
-                                       {.mask = mask,
+                                       {.mask = view.mask,
+                                        .texts = view.texts,
                                         .causal = true,
                                         .dropout = is_training() ? options_.attention_dropout : 0.0,
                                         .axis = axis()});

@@ -26,8 +26,9 @@ bool DocumentReader::OpenNext() {
   if (next_file_ == options_.files.size()) return false;
   const std::string& path = options_.files[next_file_++];
   bytes_read_ = bytes_read();
-  Result<FileStream> stream = FileStream::Open(path);
-  if (!stream) throw Unreadable(path, stream.error().what);
+  const bool is_rows = options_.is_rows[next_file_ - 1];
+  Result<FileStream> stream = FileStream::Open(path, is_rows ? "jsonl" : "");
+  if (!stream) throw Unreadable(path, stream.error().what, stream.error().hint);
   stream_ = *std::move(stream);
   at_end_ = false;
   line_ = 1;

@@ -29,7 +29,7 @@ struct DocumentReaderOptions {
 };
 
 // Reads files and never maps them, so that a file may change meanwhile without harm. Also reads
-// files compressed by gzip. Not thread-safe.
+// files compressed by gzip, and rows from Parquet. Not thread-safe.
 class DocumentReader {
  public:
   explicit DocumentReader(DocumentReaderOptions options) : options_(std::move(options)) {}

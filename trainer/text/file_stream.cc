@@ -12,11 +12,16 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/text/parquet_text.h"
+
 namespace ddprun::trainer {
 
 namespace {
 
 constexpr std::string_view kGzip = "\x1f\x8b\x08";
+constexpr std::string_view kParquet = "PAR1";
+constexpr const char* kNoParquet =
+    "Parquet is read by data.format \"jsonl\", \"chat\", \"text_classification\" and \"csv\".";
 
 Error Because(std::string reason, std::string hint = "") {
   return Error{.what = std::move(reason), .hint = std::move(hint)};
@@ -34,25 +39,25 @@ Result<size_t> ReadSome(int fd, char* to, size_t size) {
   }
 }
 
-}  // namespace
-
 // Decompresses members one after the other, as `cat a.gz b.gz`, pigz and bgzip make them. Zero
 // bytes may follow the last one, as on tapes.
-class FileStream::Gunzip {
+class Gunzip final : public ByteDecoder {
  public:
-  Gunzip() : input_(size_t{1} << 16) { ready_ = ::inflateInit2(&stream_, kGzipOnly) == Z_OK; }
-  ~Gunzip() { ::inflateEnd(&stream_); }
+  explicit Gunzip(int fd) : fd_(fd), input_(size_t{1} << 16) {
+    ready_ = ::inflateInit2(&stream_, kGzipOnly) == Z_OK;
+  }
+  ~Gunzip() override { ::inflateEnd(&stream_); }
   Gunzip(const Gunzip&) = delete;
   Gunzip& operator=(const Gunzip&) = delete;
 
-  int64_t read() const { return read_; }
+  int64_t file_bytes_read() const override { return read_; }
 
-  Result<size_t> Read(int fd, char* to, size_t size) {
+  Result<size_t> Read(char* to, size_t size) override {
     if (!ready_) return Because("zlib has no memory for decompressing");
     size_t done = 0;
     while (done < size) {
       if (stream_.avail_in == 0) {
-        DDPRUN_ASSIGN(const size_t count, ReadSome(fd, input_.data(), input_.size()));
+        DDPRUN_ASSIGN(const size_t count, ReadSome(fd_, input_.data(), input_.size()));
         read_ += static_cast<int64_t>(count);
         stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
         stream_.avail_in = static_cast<uInt>(count);
@@ -99,12 +104,15 @@ class FileStream::Gunzip {
     return room - stream_.avail_out;
   }
 
+  const int fd_;
   z_stream stream_ = {};
   std::vector<char> input_;
   int64_t read_ = 0;  // bytes of the file
   bool ready_ = false;
   bool in_member_ = false;
 };
+
+}  // namespace
 
 FileStream::FileStream(UniqueFd fd, int64_t file_size)
     : fd_(std::move(fd)), file_size_(file_size) {}
@@ -113,24 +121,28 @@ FileStream::FileStream(FileStream&&) noexcept = default;
 FileStream& FileStream::operator=(FileStream&&) noexcept = default;
 FileStream::~FileStream() = default;
 
-Result<FileStream> FileStream::Open(const std::string& path) {
+Result<FileStream> FileStream::Open(const std::string& path, const std::string& parquet_as) {
   // O_NONBLOCK, because otherwise opening a pipe waits for its writer.
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status = {};
   if (!fd.valid() || ::fstat(fd.get(), &status) != 0) return Because(ErrnoText(errno));
   if (!S_ISREG(status.st_mode)) return Because("it is no regular file");
-  char begin[kGzip.size()] = {};
+  char begin[kParquet.size()] = {};
   const ssize_t count = ::pread(fd.get(), begin, sizeof(begin), 0);
   if (count < 0) return Because(ErrnoText(errno));
   FileStream stream(std::move(fd), status.st_size);
-  if (std::string_view(begin, static_cast<size_t>(count)) == kGzip) {
-    stream.gunzip_ = std::make_unique<Gunzip>();
+  const std::string_view magic(begin, static_cast<size_t>(count));
+  if (magic.starts_with(kGzip)) {
+    stream.decoder_ = std::make_unique<Gunzip>(stream.fd_.get());
+  } else if (magic == kParquet) {
+    if (parquet_as.empty()) return Because("it is a Parquet file", kNoParquet);
+    DDPRUN_ASSIGN(stream.decoder_, ParquetText::Start(path, parquet_as));
   }
   return stream;
 }
 
 Result<size_t> FileStream::Read(char* to, size_t size) {
-  if (gunzip_ != nullptr) return gunzip_->Read(fd_.get(), to, size);
+  if (decoder_ != nullptr) return decoder_->Read(to, size);
   size_t done = 0;
   while (done < size) {
     DDPRUN_ASSIGN(const size_t count, ReadSome(fd_.get(), to + done, size - done));
@@ -142,7 +154,7 @@ Result<size_t> FileStream::Read(char* to, size_t size) {
 }
 
 int64_t FileStream::file_bytes_read() const {
-  return gunzip_ != nullptr ? gunzip_->read() : plain_bytes_read_;
+  return decoder_ != nullptr ? decoder_->file_bytes_read() : plain_bytes_read_;
 }
 
 Failure UnreadableFile(const std::string& path,

@@ -1,4 +1,5 @@
-// Reads the bytes of a data file in parts, decompressed if gzip compressed them. LibTorch-free.
+// Reads the bytes of a data file in parts: decompressed if gzip compressed them, as text if they
+// are a table in Parquet. LibTorch-free.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include "base/failure.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "trainer/text/byte_decoder.h"
 
 namespace ddprun::trainer {
 
@@ -17,8 +19,10 @@ namespace ddprun::trainer {
 class FileStream {
  public:
   // Opens a file. Never waits, not even for a pipe, because only regular files are allowed.
-  // Decompresses a file that begins like gzip's (1f 8b 08), whatever its name.
-  static Result<FileStream> Open(const std::string& path);
+  // Decompresses a file that begins like gzip's (1f 8b 08), whatever its name. `parquet_as` says
+  // how a Parquet file (PAR1) is read: "jsonl" or, as a table with a header, the delimiter; ""
+  // refuses it.
+  static Result<FileStream> Open(const std::string& path, const std::string& parquet_as = "");
 
   FileStream(FileStream&&) noexcept;
   FileStream& operator=(FileStream&&) noexcept;
@@ -27,18 +31,17 @@ class FileStream {
   // Fills all of `to`, or less at the end of the file. Returns how much; 0 means the end.
   Result<size_t> Read(char* to, size_t size);
 
-  bool compressed() const { return gunzip_ != nullptr; }
-  int64_t file_size() const { return file_size_; }  // in bytes, when it was opened
-  int64_t file_bytes_read() const;                  // of file_size(), before decompression
+  bool decoded() const { return decoder_ != nullptr; }  // bytes read are not those of the file
+  int64_t file_size() const { return file_size_; }      // in bytes, when it was opened
+  int64_t file_bytes_read() const;                      // of file_size(), before decoding
 
  private:
-  class Gunzip;
   FileStream(UniqueFd fd, int64_t file_size);
 
   UniqueFd fd_;
   int64_t file_size_;
   int64_t plain_bytes_read_ = 0;
-  std::unique_ptr<Gunzip> gunzip_;
+  std::unique_ptr<ByteDecoder> decoder_;
 };
 
 // Returns the error "DATA FILE CANNOT BE READ": the system refused, the path is not a regular file,

@@ -53,9 +53,8 @@ std::string ReadRow(std::string_view row, const std::string& key, std::string& t
   if (!found->is_string()) {
     const bool is_chat = found->is_array() && !found->empty() && found->front().is_object();
     return "its \"" + key + "\" is no string but " +
-           (is_chat
-                ? "a list of objects. Chats are not supported yet: write each chat as one string"
-                : Kind(*found));
+           (is_chat ? "a list of objects. Conversations are for data.format \"chat\", not for this"
+                    : Kind(*found));
   }
   text = found->get<std::string>();
   return "";

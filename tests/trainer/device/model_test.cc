@@ -95,6 +95,24 @@ TEST(DeviceModel, AddsTheMatricesOfLora) {
   }
 }
 
+// A device adds a mask to the scores; the CPU computes each text alone.
+TEST(DeviceModel, AttendsToEachTextOfARowAlone) {
+  for (const char* type : {"gpt", "llama"}) {
+    const auto loss = [&](c10::Device device, bool several) {
+      const std::vector<int64_t> rows = {0, 1};
+      Batch batch = SmallData(type).Get(rows);
+      batch.attention_mask = at::ones_like(batch.inputs);
+      if (several) batch.attention_mask.narrow(1, 5, 4).fill_(2);
+      batch.attention_mask.narrow(1, batch.inputs.size(1) - 2, 2).zero_();
+      const at::Tensor found = Made(type, device)->Loss(BatchMover(device).Move(std::move(batch)));
+      found.backward();
+      return found.item<double>();
+    };
+    EXPECT_NEAR(loss(DeviceAt(0), true), loss(at::kCPU, true), 1e-5) << type;
+    EXPECT_GT(std::abs(loss(DeviceAt(0), true) - loss(DeviceAt(0), false)), 1e-4) << type;
+  }
+}
+
 TEST(DeviceModel, GeneratesTheTokensOfTheCpu) {
   for (const char* type : {"gpt", "llama"}) {
     const auto tokens = [&](c10::Device device) {

@@ -1,5 +1,5 @@
 """data.format "chat" against transformers: the tokens of apply_chat_template, and the loss of the
-tokens that its assistant mask has."""
+tokens that its assistant mask has, also with several conversations in a sample."""
 
 import copy
 import json
@@ -22,6 +22,7 @@ EOS = "<|endoftext|>"
 SPECIAL = [EOS, "<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_header_id|>",
            "<|end_header_id|>", "<|eot_id|>"]
 STEPS, BATCH, LENGTH, RATE = 6, 3, 48, 0.05
+PACK = 150
 
 
 def jinja(begin, before, after, content, end, last):
@@ -72,14 +73,23 @@ class Chat(training.TrainingTest):
         self.tokenizer.save_pretrained(self.path("gpt"))
         torch.manual_seed(5)
         self.model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
-            vocab_size=len(self.tokenizer), n_positions=LENGTH, n_embd=32, n_layer=2, n_head=4,
+            vocab_size=len(self.tokenizer), n_positions=PACK, n_embd=32, n_layer=2, n_head=4,
             resid_pdrop=0, embd_pdrop=0, attn_pdrop=0))
         self.model.save_pretrained(self.path("gpt"))
 
-    def run_chat(self, form, ranks, **data):
+    def save_llama(self):
+        torch.manual_seed(6)
+        self.model = transformers.LlamaForCausalLM(transformers.LlamaConfig(
+            vocab_size=len(self.tokenizer), max_position_embeddings=PACK, hidden_size=32,
+            intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2))
+        self.model.save_pretrained(self.path("llama"))
+        self.tokenizer.save_pretrained(self.path("llama"))
+
+    def run_chat(self, form, ranks, model="gpt", **data):
         config = {
-            "run": {"name": f"{form}{ranks}", "max_steps": STEPS},
-            "model": {"type": "gpt", "name_or_path": self.path("gpt")},
+            "run": {"name": f"{model}{form}{ranks}", "max_steps": STEPS},
+            "model": {"type": model, "name_or_path": self.path(model)},
             "data": {"format": "chat", "train_files": self.path("chats.jsonl"), "shuffle": False,
                      "max_seq_length": LENGTH, "chat_template": form, **data},
             "training": {"per_device_train_batch_size": BATCH, "max_grad_norm": 0},
@@ -90,7 +100,7 @@ class Chat(training.TrainingTest):
         }
         return self.run_ddprun(f"--nproc_per_node={ranks}", self.write_config(config))
 
-    def samples(self, form):
+    def samples(self, form, length=LENGTH):
         """Ids and labels, cut as ddprun cuts them."""
         for chat in self.chats:
             made = self.tokenizer.apply_chat_template(
@@ -98,15 +108,30 @@ class Chat(training.TrainingTest):
                 return_assistant_tokens_mask=True)
             labels = [token if learned else -100 for token, learned in
                       zip(made["input_ids"], made["assistant_masks"])]
-            yield made["input_ids"][:LENGTH + 1], labels[:LENGTH + 1]
+            yield made["input_ids"][:length + 1], labels[:length + 1]
 
-    def peer_losses(self, form, ranks):
-        samples = list(self.samples(form))
+    def packs(self, form):
+        """The samples of each pack, by best fit decreasing."""
+        packs = []  # [room, when it got this room, samples]
+        for turn, sample in enumerate(sorted(self.samples(form, PACK), reverse=True,
+                                             key=lambda sample: len(sample[0]))):
+            inputs = len(sample[0]) - 1
+            fitting = [pack for pack in packs if pack[0] >= inputs]
+            if not fitting:
+                packs.append([PACK, -1, []])
+                fitting = packs[-1:]
+            pack = min(fitting, key=lambda pack: pack[:2])
+            pack[:] = [pack[0] - inputs, turn, pack[2] + [sample]]
+        return [pack[2] for pack in packs]
+
+    def peer_losses(self, ranks, samples):
+        """samples: of each row, those that ddprun may have put together. Here each is a row."""
         model = copy.deepcopy(self.model)
         optimizer = torch.optim.SGD(model.parameters(), RATE)
         losses = []
-        for step in range(STEPS):
-            batch = samples[step * BATCH * ranks:(step + 1) * BATCH * ranks]
+        for step in range(min(STEPS, len(samples) // (BATCH * ranks))):
+            rows = samples[step * BATCH * ranks:(step + 1) * BATCH * ranks]
+            batch = [sample for row in rows for sample in row]
             longest = max(len(ids) for ids, _ in batch)
             ids = torch.tensor([ids + [0] * (longest - len(ids)) for ids, _ in batch])
             labels = torch.tensor([row + [-100] * (longest - len(row)) for _, row in batch])
@@ -123,10 +148,29 @@ class Chat(training.TrainingTest):
             with self.subTest(form=form, ranks=ranks):
                 job = self.run_chat(form, ranks)
                 self.assertEqual(job.returncode, 0, job.err)
-                found = [line["loss"] for line in self.metrics(f"{form}{ranks}")
+                found = [line["loss"] for line in self.metrics(f"gpt{form}{ranks}")
                          if line.get("split") == "train"]
-                for one, other in zip(found, self.peer_losses(form, ranks), strict=True):
+                expected = self.peer_losses(ranks, [[sample] for sample in self.samples(form)])
+                for one, other in zip(found, expected, strict=True):
                     self.assertLess(abs(one - other), 2e-6)
+
+    def test_several_conversations_in_a_sample_are_strangers(self):
+        self.save_llama()
+        packs = self.packs("chatml")
+        for model, ranks in (("llama", 1), ("llama", 2), ("gpt", 1)):
+            with self.subTest(model=model, ranks=ranks):
+                if model == "gpt":
+                    self.model = transformers.GPT2LMHeadModel.from_pretrained(self.path("gpt"))
+                job = self.run_chat("chatml", ranks, model, packing=True, max_seq_length=PACK)
+                self.assertEqual(job.returncode, 0, job.err)
+                self.assertIn(f"{len(self.chats)} conversations packed into {len(packs)} samples",
+                              job.out + job.err)
+                found = [line["loss"] for line in self.metrics(f"{model}chatml{ranks}")
+                         if line.get("split") == "train"]
+                expected = self.peer_losses(ranks, packs)
+                self.assertGreater(len(expected), 1)
+                for one, other in zip(found, expected):
+                    self.assertLess(abs(one - other), 4e-6)
 
     def test_some_conversations_are_longer_than_a_sample(self):
         lengths = [len(ids) for ids, _ in self.samples("chatml")]

@@ -120,7 +120,7 @@ TEST_F(TokenizeFilesTest, NamesTheBadRowAndKeepsTheOldFile) {
            {"{\"body\": \"ab\"}", "no \"text\", only \"body\""},
            {"{\"text\": 5}", "no string but a number."},
            {"{\"text\": [\"a\"]}", "no string but an array."},
-           {"{\"text\": [{\"role\": \"user\"}]}", "Chats are not supported yet"},
+           {"{\"text\": [{\"role\": \"user\"}]}", "data.format \"chat\""},
            {"{\"text\": \"\xFF\"}", "no JSON"}}) {
     const Error error =
         ErrorOf({folder_.Write("a.jsonl", "{\"text\": \"a\"}\n" + row + "\n")}, true);

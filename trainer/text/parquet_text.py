@@ -1,0 +1,54 @@
+"""Writes a Parquet file as text to standard output: PATH jsonl, or PATH DELIMITER for a table.
+
+Columns that the text cannot hold are left out: bytes, and in a table also lists and structs. The
+last line of standard error says what is wrong with the file.
+"""
+
+import json
+import sys
+
+try:
+    import pyarrow
+    import pyarrow.csv
+    import pyarrow.parquet
+    from pyarrow import types
+except ImportError as error:
+    sys.exit(f"{sys.executable} cannot read it ({error})")
+
+
+def is_taken(kind, form):
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return False
+    return form == "jsonl" or not types.is_nested(kind)
+
+
+def plain(field):
+    kind = field.type
+    return field.with_type(kind.value_type) if types.is_dictionary(kind) else field
+
+
+def main(path, form):
+    file = pyarrow.parquet.ParquetFile(path)
+    fields = [field for field in file.schema_arrow if is_taken(field.type, form)]
+    schema = pyarrow.schema([plain(field) for field in fields])
+    tables = (pyarrow.Table.from_batches([batch]).cast(schema)
+              for batch in file.iter_batches(4096, columns=schema.names))
+    if form != "jsonl":
+        how = pyarrow.csv.WriteOptions(delimiter=form)
+        with pyarrow.csv.CSVWriter(sys.stdout.buffer, schema, write_options=how) as writer:
+            for table in tables:
+                writer.write_table(table)
+        return
+    for table in tables:
+        sys.stdout.buffer.writelines(
+            json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n"
+            for row in table.to_pylist())
+    sys.stdout.flush()
+
+
+try:
+    main(*sys.argv[1:])
+except BrokenPipeError:
+    sys.exit(1)  # the reader has ended
+except Exception as error:  # pylint: disable=broad-except
+    sys.exit(f"pyarrow says: {' '.join(str(error).split())}")
