@@ -15,7 +15,7 @@ TOOLS=$ROOT/.deps/portable
 WORK=$ROOT/build/portable
 LIST=scripts/requirements/portable.txt
 rm -rf "$WORK"
-mkdir -p "$WORK/usr"
+mkdir -p "$WORK"
 
 logged() { "$@" >"$WORK/log" 2>&1 || fail "this failed: $*" "$(tail -n 30 "$WORK/log")" "$todo"; }
 
@@ -45,7 +45,8 @@ logged pip wheel --no-build-isolation --no-deps -w "$WORK/wheel" .
 
 # Fails if the program needs anything that a system of that age may not have.
 say "Check"
-logged auditwheel repair --plat "$PLATFORM" --only-plat -w dist "$WORK"/wheel/*.whl
-wheel=$(echo dist/ddprun-*"-$PLATFORM.whl")
+built=$(echo "$WORK"/wheel/*.whl)
+logged auditwheel repair --plat "$PLATFORM" --only-plat -w dist "$built"
+wheel=dist/$(basename "${built/linux_x86_64/$PLATFORM}")
 auditwheel show "$wheel"
 say "$wheel: $(($(stat -c %s "$wheel") / 1024)) KiB"
