@@ -1,5 +1,9 @@
 #include "base/crc32c.h"
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#endif
+
 #include <array>
 #include <cstring>
 
@@ -21,7 +25,8 @@ constexpr std::array<uint32_t, 256> MakeCrcTable() {
 constexpr std::array<uint32_t, 256> kCrcTable = MakeCrcTable();
 
 #ifdef __x86_64__
-__attribute__((target("sse4.2"))) uint32_t Crc32cByProcessor(std::string_view bytes, uint32_t crc) {
+__attribute__((target("sse4.2,crc32"))) uint32_t Crc32cByProcessor(std::string_view bytes,
+                                                                   uint32_t crc) {
   uint64_t state = ~crc;
   while (bytes.size() >= sizeof(uint64_t)) {
     uint64_t word = 0;
@@ -49,7 +54,11 @@ uint32_t Crc32cByTable(std::string_view bytes, uint32_t crc) {
 
 uint32_t Crc32c(std::string_view bytes, uint32_t crc) {
 #ifdef __x86_64__
-  static const bool by_processor = __builtin_cpu_supports("sse4.2") != 0;
+  // __builtin_cpu_supports() needs a library that not every clang has (the portable wheel's).
+  static const bool by_processor = [] {
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_SSE4_2) != 0;
+  }();
   if (by_processor) return Crc32cByProcessor(bytes, crc);
 #endif
   return Crc32cByTable(bytes, crc);

@@ -36,6 +36,11 @@ std::string WithoutFrames(std::string text) {
   return text;
 }
 
+#ifdef __GLIBCXX__
+const std::terminate_handler default_handler = __gnu_cxx::__verbose_terminate_handler;
+#else  // libc++ has no public name for its own.
+const std::terminate_handler default_handler = std::get_terminate();
+#endif
 std::terminate_handler handler_before = nullptr;
 
 [[noreturn]] void OnTerminate() {
@@ -132,7 +137,7 @@ int ReportFailure(const Error& error, const Environment& environment, bool on_st
 
 void ReportUncaughtExceptions() {
   const std::terminate_handler before = std::get_terminate();
-  if (before != __gnu_cxx::__verbose_terminate_handler && before != std::abort) return;
+  if (before != default_handler && before != std::abort) return;
   handler_before = before;
   std::set_terminate(OnTerminate);
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Tries every way to get ddprun alone, each in an empty Debian of its own: the commands of
-# README.md, cpack's .deb and .tar.gz, pip from a checkout, a wheel from an sdist. With PyTorch in
-# .deps/venv (scripts/setup.sh --peers) also the wheel beside it. As root, with debootstrap and the
-# network; 2 GB under TMPDIR, and nothing of it is left.
+# README.md, cpack's .deb and .tar.gz, pip from a checkout, a wheel from an sdist; the portable one
+# on Debian 11. With PyTorch in .deps/venv (scripts/setup.sh --peers) also the wheel beside it. As
+# root, with debootstrap and the network; 3 GB under TMPDIR, and nothing of it is left.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
@@ -148,6 +148,17 @@ cp "$WORK"/pip/dist/*.whl "$WORK/wheel/root"
 quietly in_root wheel '$APT install python3-venv && python3 -m venv /venv'
 time quietly in_root wheel '/venv/bin/pip install --no-index *.whl'
 installed wheel /venv
+
+if [ "$ID" = debian ]; then
+  say "The portable wheel, on Debian 11"
+  quietly in_root source '$APT install python3-venv'
+  time quietly in_root source 'cd /src && scripts/portable_wheel.sh'
+  quietly debootstrap --variant=minbase bullseye "$WORK/old" "$mirror"
+  cp "$WORK"/empty/root/* "$WORK"/source/src/dist/*.whl "$WORK/old/root"
+  quietly in_root old '$APT update && $APT install python3-venv && python3 -m venv /venv'
+  time quietly in_root old '/venv/bin/pip install --no-index *.whl'
+  installed old /venv
+fi
 
 torch=$(compgen -G "$ROOT/.deps/venv/lib/python3*/site-packages/transformers" || true)
 if [ -n "$torch" ]; then

@@ -1,11 +1,11 @@
 #include "launcher/cli/read_value.h"
 
 #include <signal.h>
-#include <string.h>
 
 #include <optional>
 
 #include "base/env.h"
+#include "base/signal_name.h"
 #include "base/text.h"
 
 namespace ddprun::launcher {
@@ -22,7 +22,7 @@ bool ReadStreamNumber(std::string_view text, Streams& out) {
 std::optional<int> SignalNumber(std::string_view name) {
   if (name.starts_with("SIG")) name.remove_prefix(3);
   for (int signal = 1; signal < NSIG; ++signal) {
-    const char* const known = ::sigabbrev_np(signal);
+    const char* const known = SignalAbbreviation(signal);
     if (known != nullptr && name == known) return signal;
   }
   return std::nullopt;

@@ -14,6 +14,7 @@
 
 #include "base/env.h"
 #include "base/owned_folder.h"
+#include "launcher/process/close_from.h"
 #include "launcher/process/job_sweep.h"
 
 namespace ddprun::launcher {
@@ -32,7 +33,7 @@ void LeaveTheUser(int pipe_fd) {
   const int null = ::open("/dev/null", O_RDWR);
   for (int fd = 0; fd < 3; ++fd) ::dup2(null, fd);
   ::dup2(pipe_fd, 3);
-  ::close_range(4, ~0U, 0);
+  CloseFrom(4, When::kNow);
   ::prctl(PR_SET_NAME, "ddprun-guard");
 }
 

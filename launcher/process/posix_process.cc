@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/unique_fd.h"
+#include "launcher/process/close_from.h"
 #include "launcher/process/job_sweep.h"
 #include "launcher/process/program_output.h"
 
@@ -59,7 +60,7 @@ struct ChildPlan {
   if (plan.stdout_fd >= 0) ::dup2(plan.stdout_fd, STDOUT_FILENO);
   if (plan.stderr_fd >= 0) ::dup2(plan.stderr_fd, STDERR_FILENO);
   // Closes all but the three standard descriptors at exec, as Python's subprocess does.
-  ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+  CloseFrom(3, When::kAtExec);
   for (const int fd : *plan.inherited_fds) ::fcntl(fd, F_SETFD, 0);
   plan.mask->Restore();
   plan.files->Restore();

