@@ -68,8 +68,16 @@ class Page {
   std::string Title() const { return FormatList(labels_); }
 
   std::string Body() const {
-    return "<h1>" + EscapeHtml(Title()) + "</h1>\n" + Overview() + Notes() + Charts() +
-           Timelines() + Confusions() + Differences() + Times() + Memory() + Events() + Configs();
+    return "<h1>" + EscapeHtml(Title()) + "</h1>\n" + Overview() + Notes() + Charts() + Steps() +
+           Confusions() + Differences() + Times() + Memory() + Events() + Configs();
+  }
+
+  std::string Steps() const {
+    std::string html;
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      if (runs_[i].timeline) html += HeadOf(i) + TimelinePicture(*runs_[i].timeline);
+    }
+    return html.empty() ? "" : "<h2>One step</h2>\n" + html;
   }
 
  private:
@@ -186,14 +194,6 @@ class Page {
     const std::string chart = LineChart(title, {.title = "optimizer steps"}, lines);
     return "<figure><h3>" + EscapeHtml(title) + "</h3>" + chart + "<figcaption>" + legend +
            "</figcaption></figure>\n";
-  }
-
-  std::string Timelines() const {
-    std::string html;
-    for (size_t i = 0; i < runs_.size(); ++i) {
-      if (runs_[i].timeline) html += HeadOf(i) + TimelinePicture(*runs_[i].timeline);
-    }
-    return html.empty() ? "" : "<h2>One step</h2>\n" + html;
   }
 
   std::string Confusions() const {
@@ -344,12 +344,21 @@ std::string Filled(std::string_view text, std::string_view word, const std::stri
   return std::string(text.substr(0, at)) + value + std::string(text.substr(at + word.size()));
 }
 
+std::string PageOf(const std::string& title, const std::string& body) {
+  return Filled(Filled(kReportPage, "{{body}}", body), "{{title}}", EscapeHtml(title));
+}
+
 }  // namespace
 
 std::string HtmlReport(const std::vector<RunHistory>& runs) {
   const Page page(runs);
-  const std::string whole = Filled(kReportPage, "{{body}}", page.Body());
-  return Filled(whole, "{{title}}", EscapeHtml(page.Title()));
+  return PageOf(page.Title(), page.Body());
+}
+
+std::string StepPage(const std::vector<RunHistory>& runs) {
+  const Page page(runs);
+  const std::string steps = page.Steps();
+  return steps.empty() ? "" : PageOf(page.Title(), steps);
 }
 
 Status WriteReport(const std::string& path, const std::string& page) {

@@ -17,8 +17,12 @@ extern const std::string_view kReportPage;
 // run its times, memory, events and config. All text of a run is text on the page. Pure.
 std::string HtmlReport(const std::vector<RunHistory>& runs);
 
-// Writes a page of HtmlReport() whole or not at all. Error: `path` has something else than such a
-// page, or cannot be written.
+// Returns a page with a measured step of each run alone (report.trace_steps), or "" if none has
+// one.
+std::string StepPage(const std::vector<RunHistory>& runs);
+
+// Writes such a page whole or not at all. Error: `path` has something else than such
+// a page, or cannot be written.
 Status WriteReport(const std::string& path, const std::string& page);
 
 }  // namespace ddprun::trainer

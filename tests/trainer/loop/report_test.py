@@ -50,11 +50,11 @@ class Page(html.parser.HTMLParser):
 
 
 class Report(training.TrainingTest):
-    def report(self, *args):
-        run = subprocess.run([TRAINER, "report", *args], cwd=self.folder, capture_output=True,
+    def report(self, *args, command="report"):
+        run = subprocess.run([TRAINER, command, *args], cwd=self.folder, capture_output=True,
                              text=True, check=False)
         self.assertEqual(run.returncode, 0, run.stderr)
-        path = re.fullmatch(r"report: (.*)\n", run.stdout)[1]
+        path = re.fullmatch(rf"{command}: (.*)\n", run.stdout)[1]
         with open(self.path(path)) as file:
             return file.read()
 
@@ -115,6 +115,22 @@ class Report(training.TrainingTest):
             capture_output=True, text=True, check=True, timeout=240).stdout
         self.assertEqual(Page(dump).lines, page.lines)
         self.assertEqual(Page(dump).scripts, 1)
+
+    def test_a_picture_is_the_step_of_the_report_alone(self):
+        self.train(self.config("run", report={"trace_steps": [3, 4]}), 2)
+        self.train(self.config("untraced"))
+        whole = self.report("runs/run", "runs/untraced", "--out=both.html")
+        alone = self.report("runs/run", "runs/untraced", command="picture")
+        figure = re.search(r"<figure.*</figure>", alone, re.DOTALL)[0]
+        self.assertIn(figure, whole)
+        self.assertIn("backward", figure)
+        self.assertNotIn("<table>", alone)
+        self.assertTrue(os.path.exists(self.path("runs/run/picture.html")))
+        run = subprocess.run([TRAINER, "picture", "runs/untraced"], cwd=self.folder,
+                             capture_output=True, text=True, check=False)
+        self.assertEqual(run.returncode, 2, run.stderr)
+        self.assertIn("NO MEASURED STEP", run.stderr)
+        self.assertFalse(os.path.exists(self.path("runs/untraced/picture.html")))
 
     def test_what_is_no_page_of_its_own_stays(self):
         self.train(self.config("run"))
