@@ -32,7 +32,7 @@ struct HostProcessGroupCore {
   std::atomic<uint64_t> begun = 0;  // collectives begun so far
   const double link_gigabit;
   const std::unique_ptr<Collectives> collectives;
-  Collectives& group;  // the link, or else the collectives
+  Collectives& group;
   Mailbox mailbox;
   OperationQueue queue;  // the last member, because its thread uses the group
 
