@@ -84,6 +84,7 @@ WHOLE = {
     "tokenize": ["mine/a.txt", "--tokenizer=words", "--no-separator", "--out=new.bin"],
     "generate": ["runs/toy/model"],
     "report": ["runs/toy", "--out=new.html"],
+    "picture": ["runs/table", "--out=new.html"],
     "evaluate": ["runs/table", "--data=rows.csv"],
     "predict": ["runs/table", "--data=rows.csv", "--out=new.out"],
 }
@@ -165,6 +166,12 @@ TRAINER_ROWS = {
         (["runs/toy", "mine", "--out=new.html"], "NO RUN FOLDER"),
         (["runs/toy", "--out=mine/a.txt"], "NOT REPLACED"),
         (["runs/toy", "--out=gone/new.html"], "No such file"),
+    ],
+    "picture": [
+        (["gone"], "NO RUN FOLDER"),
+        (["runs/toy", "--out=new.html"], "NO MEASURED STEP"),
+        (["runs/table", "--out=mine/a.txt"], "NOT REPLACED"),
+        (["runs/table", "--out=gone/new.html"], "No such file"),
     ],
     "predict": [
         (["gone", "--data=rows.csv", "--out=new.out"], "NO CHECKPOINTS"),
@@ -275,7 +282,7 @@ class RefusalTest(training.TrainingTest):
         cls.write("table.json", TABLE)
         cls.write("rows.csv", "a,kind\n" + "1,lo\n2,hi\n" * 8)
         cls.run_made(harness.DDPRUN, "toy.json")
-        cls.run_made(harness.DDPRUN, "table.json")
+        cls.run_made(harness.DDPRUN, "table.json", "--set", "report.trace_steps=[2,3]")
         for name in ("out", "changed", "extended", "old.safetensors"):
             cls.run_made(TRAINER, "checkpoint", "export", "runs/toy", f"--to={name}")
         cls.write("changed/config.json", "{}")
