@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""All-reduce and training steps over a network: ddprun, Gloo, OpenMPI, MPICH, on virtual hosts.
+"""All-reduce and training steps over a network: ddprun against Gloo and OpenMPI, on virtual hosts.
 
 The hosts are namespaces of this machine, their cables are as slow as --mbit says (tests/hosts). The
 sides take turns; medians are shown. "line" is the share of the link's rate that an all-reduce uses,
@@ -77,32 +77,22 @@ class Bench:
         return Job(self.hosts[:2], [[sys.executable, script, PORT, *words],
                                     [sys.executable, script, place, *words]])
 
-    def rsh(self):
-        """A program that mpirun takes for rsh. It shares all but network and name with this
-        process, so that it can enter the others."""
+    def mpirun(self, ranks, program, *words):
+        """mpirun reaches the other hosts through what it takes for rsh. It shares all but network
+        and name with this process, so that it can enter the others."""
         agent = self.folder / "rsh"
         places = [f'{host.address}) exec {shlex.join(self.on(host))} sh -c "$*" ;;'
                   for host in self.hosts]
         agent.write_text('#!/bin/sh\nhost=$1; shift\ncase "$host" in\n' + "\n".join(places)
                          + "\nesac\n")
         agent.chmod(0o755)
-        return agent
-
-    def mpirun(self, ranks, program, *words):
         # Not bound to cores: every host would take the first ones, which are the same.
         mpirun = [word for word in harness.mpirun(ranks * len(self.hosts))
                   if word != "--oversubscribe"] + ["--bind-to", "none"]
         slots = ",".join(f"{host.address}:{ranks}" for host in self.hosts)
-        flags = ["--mca", "plm_rsh_agent", str(self.rsh()), "--host", slots,
+        flags = ["--mca", "plm_rsh_agent", str(agent), "--host", slots,
                  "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"]
         argv = [*self.on(self.hosts[0]), *mpirun, *flags, program,
-                *words]
-        return harness.output([str(word) for word in argv])
-
-    def mpich(self, ranks, program, *words):
-        slots = ",".join(f"{host.address}:{ranks}" for host in self.hosts)
-        argv = [*self.on(self.hosts[0]), *harness.mpich(ranks * len(self.hosts)), "-launcher",
-                "rsh", "-launcher-exec", self.rsh(), "-hosts", slots, "-iface", "eth0", program,
                 *words]
         return harness.output([str(word) for word in argv])
 
@@ -111,29 +101,22 @@ class Bench:
         return host.argv(apart=("net", "uts"))
 
 
-def all_reduce_sides(bench, ranks):
-    openmpi = allreduce.compile_mpi_side("mpicxx.openmpi", bench.folder)
-    mpich = allreduce.compile_mpi_side("mpicxx.mpich", bench.folder)
+def all_reduce_sides(bench, ranks, mpi_program):
     sizes = [str(size) for size in SIZES.values()]
     sides = {
         "ddprun": lambda: bench.ddprun(ranks, "ddp-allreduce", *sizes).lines(),
-        "hierarchical": lambda: bench.ddprun(ranks, "ddp-allreduce", "--hierarchical",
-                                             *sizes).lines(),
         "Gloo": lambda: bench.torchrun(ranks, "gloo_allreduce.py", *sizes).lines(),
         "OpenMPI": lambda: [json.loads(line) for line in
-                            bench.mpirun(ranks, openmpi, *sizes).splitlines()],
-        "MPICH": lambda: [json.loads(line) for line in
-                          bench.mpich(ranks, mpich, *sizes).splitlines()],
+                            bench.mpirun(ranks, mpi_program, *sizes).splitlines()],
         "TCP alone": lambda: bench.tcp(*sizes).lines(),
     }
-    if ranks == 1 or len(bench.hosts) == 2:
-        del sides["hierarchical"]  # it is ddprun's default there
     return {name: side for name, side in sides.items()
             if not bench.options.only or name in bench.options.only}
 
 
 def measure_all_reduce(bench, mbit, ranks):
-    sides = all_reduce_sides(bench, ranks)
+    mpi_program = allreduce.compile_mpi_side("mpicxx.openmpi", bench.folder)
+    sides = all_reduce_sides(bench, ranks, mpi_program)
     seconds = {}
     for _ in range(bench.options.rounds):
         for name, side in sides.items():
@@ -193,8 +176,7 @@ def share_plot(results, mbit, hosts):
 
 def parts_of_page(results):
     """{marker: (heading, tables, [(title, plot)])}"""
-    links = list(dict.fromkeys((row["mbit"], row["hosts"]) for row in results["allreduce"]
-                               if row["ranks_per_host"] == 1))
+    links = list(dict.fromkeys((row["mbit"], row["hosts"]) for row in results["allreduce"]))
     return {
         "allreduce": (
             "All-reduce between hosts", [all_reduce_table(results["allreduce"])],
