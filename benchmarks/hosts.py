@@ -105,11 +105,15 @@ def all_reduce_sides(bench, ranks, mpi_program):
     sizes = [str(size) for size in SIZES.values()]
     sides = {
         "ddprun": lambda: bench.ddprun(ranks, "ddp-allreduce", *sizes).lines(),
+        "hierarchical": lambda: bench.ddprun(ranks, "ddp-allreduce", "--hierarchical",
+                                             *sizes).lines(),
         "Gloo": lambda: bench.torchrun(ranks, "gloo_allreduce.py", *sizes).lines(),
         "OpenMPI": lambda: [json.loads(line) for line in
                             bench.mpirun(ranks, mpi_program, *sizes).splitlines()],
         "TCP alone": lambda: bench.tcp(*sizes).lines(),
     }
+    if ranks == 1 or len(bench.hosts) == 2:
+        del sides["hierarchical"]  # it is ddprun's default there
     return {name: side for name, side in sides.items()
             if not bench.options.only or name in bench.options.only}
 
@@ -176,7 +180,8 @@ def share_plot(results, mbit, hosts):
 
 def parts_of_page(results):
     """{marker: (heading, tables, [(title, plot)])}"""
-    links = list(dict.fromkeys((row["mbit"], row["hosts"]) for row in results["allreduce"]))
+    links = list(dict.fromkeys((row["mbit"], row["hosts"]) for row in results["allreduce"]
+                               if row["ranks_per_host"] == 1))
     return {
         "allreduce": (
             "All-reduce between hosts", [all_reduce_table(results["allreduce"])],
