@@ -68,13 +68,13 @@ void WorkerStream::OnReadable() {
   const steady_clock::time_point now = steady_clock::now();
   // Only now, because lines that come slowly would make a timer wake this process for nothing.
   if (now < next_read_) return ReadAt(next_read_);
+  const bool soon = now - last_read_ < kSteadyPause;
   const size_t taken = Take(kTurnBytes);
   if (!source_.is_open()) return;
   if (lines_.has_partial()) ShowPartialLater();
   const bool small = taken < kSmallPiece;
   if (small) next_read_ = now + kPause;
-  steady_ = small && taken > 0 && !is_terminal_ && (steady_ || now - last_turn_ < kSteadyPause);
-  if (taken > 0) last_turn_ = now;
+  steady_ = small && taken > 0 && !is_terminal_ && (steady_ || soon);
   if (ResumeWhenRoom()) return;
   if (steady_) return ReadAt(now + kSteadyPause);
   Read();

@@ -82,7 +82,6 @@ class WorkerStream : public std::enable_shared_from_this<WorkerStream> {
   bool is_bar_ = false;  // its unfinished line has a '\r'
   std::chrono::steady_clock::time_point last_read_;
   std::chrono::steady_clock::time_point next_read_;  // after a small piece
-  std::chrono::steady_clock::time_point last_turn_;  // in which bytes came
   bool steady_ = false;  // the worker writes small pieces, one soon after the other
 };
 

@@ -37,22 +37,6 @@ std::vector<ChatMessage> MessagesOf(const element& row, const std::string& colum
   return messages;
 }
 
-struct Line {
-  std::string_view text;
-  int64_t number = 0;
-};
-
-std::vector<Line> LinesOf(const TextPiece& piece) {
-  std::vector<Line> lines;
-  std::string_view rest = piece.text;
-  for (int64_t number = piece.first_line; !rest.empty(); ++number) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    rest.remove_prefix(std::min(line.size() + 1, rest.size()));
-    if (line.find_first_not_of(" \t\r") != line.npos) lines.push_back({line, number});
-  }
-  return lines;
-}
-
 }  // namespace
 
 // Reads files in pieces and tokenizes the lines of a piece on all cores.
@@ -68,7 +52,7 @@ class ChatDataset::Reader {
                            .piece_bytes = size_t{8} << 20});
     TextPiece piece;
     while (reader.Next(piece)) {
-      const std::vector<Line> lines = LinesOf(piece);
+      const std::vector<TextRow> lines = RowsOf(piece);
       std::vector<Row> rows(lines.size());
       constexpr size_t kLinesAtOnce = 64;
       RunInParts(CoreCount(), lines.size(), kLinesAtOnce, [&](size_t begin, size_t end) {
@@ -80,7 +64,7 @@ class ChatDataset::Reader {
           writer.Append(rows[i].tokens);
           chats.ends_.push_back(writer.tokens());
         } else {
-          chats.bad_rows_.Add(options_.files[piece.file], lines[i].number, rows[i].wrong);
+          chats.bad_rows_.Add(options_.files[piece.file], lines[i].line, rows[i].wrong);
         }
       }
     }
@@ -134,11 +118,7 @@ ChatDataset::ChatDataset(const ChatDatasetOptions& options,
                             "\": [{\"role\": \"user\", \"content\": \"...\"}, ...].");
   }
   tokens_ = ValueOrThrow(MappedFile::Open("/proc/self/fd/" + std::to_string(file.get())));
-  if (options.packs) Pack();
-}
-
-void ChatDataset::Pack() {
-  packs_ = PackTexts(Lengths(), max_length_);
+  if (options.packs) packs_ = PackTexts(Lengths(), max_length_);
 }
 
 int64_t ChatDataset::size() const {
@@ -158,13 +138,15 @@ std::span<const int64_t> ChatDataset::ConversationsOf(int64_t sample, const int6
   return packs_[static_cast<size_t>(sample)];
 }
 
+int64_t ChatDataset::LengthOf(int64_t sample) const {
+  int64_t length = 0;
+  for (const int64_t one : ConversationsOf(sample, sample)) length += std::ssize(TokensOf(one)) - 1;
+  return length;
+}
+
 Batch ChatDataset::Get(std::span<const int64_t> indices) const {
   int64_t length = 1;
-  for (const int64_t& index : indices) {
-    int64_t inputs = 0;
-    for (const int64_t one : ConversationsOf(index, index)) inputs += InputsOf(one);
-    length = std::max(length, inputs);
-  }
+  for (const int64_t index : indices) length = std::max(length, LengthOf(index));
   const auto count = std::ssize(indices);
   Batch batch{.inputs = at::zeros({count, length}, at::kLong),
               .targets = at::full({count, length}, kNoTarget, at::kLong),
@@ -191,11 +173,7 @@ Batch ChatDataset::Get(std::span<const int64_t> indices) const {
 
 std::vector<int64_t> ChatDataset::Lengths() const {
   std::vector<int64_t> lengths;
-  for (int64_t i = 0; i < size(); ++i) {
-    int64_t inputs = 0;
-    for (const int64_t one : ConversationsOf(i, i)) inputs += InputsOf(one);
-    lengths.push_back(std::max<int64_t>(inputs, 1));
-  }
+  for (int64_t i = 0; i < size(); ++i) lengths.push_back(std::max<int64_t>(LengthOf(i), 1));
   return lengths;
 }
 

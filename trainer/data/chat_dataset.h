@@ -48,10 +48,9 @@ class ChatDataset final : public Dataset {
   // Returns the conversation's tokens, one more than it has inputs. Each is 2 * id + 1 if it is of
   // an answer, 2 * id if not.
   std::span<const int32_t> TokensOf(int64_t conversation) const;
-  int64_t InputsOf(int64_t conversation) const { return std::ssize(TokensOf(conversation)) - 1; }
   // Returns the conversations of a sample. `alone` must outlive the result.
   std::span<const int64_t> ConversationsOf(int64_t sample, const int64_t& alone) const;
-  void Pack();
+  int64_t LengthOf(int64_t sample) const;  // in inputs, without padding
 
   const int64_t vocab_size_;
   const int64_t max_length_;

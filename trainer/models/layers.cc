@@ -162,17 +162,15 @@ at::Tensor KeyMask(const Batch& batch) {
 
 namespace {
 
-// Returns the lengths of the runs of equal numbers in each row.
-std::vector<int64_t> RunsOf(const at::Tensor& rows) {
-  std::vector<int64_t> runs;
-  const at::Tensor flat = rows.contiguous();
-  const auto* numbers = flat.const_data_ptr<int64_t>();
-  const int64_t length = flat.size(1);
-  for (int64_t i = 0; i < flat.numel(); ++i) {
-    if (i % length == 0 || numbers[i] != numbers[i - 1]) runs.push_back(0);
-    ++runs.back();
+// Returns the lengths of the texts, one after the other. Each begins at position 0.
+std::vector<int64_t> LengthsOf(const at::Tensor& positions) {
+  std::vector<int64_t> lengths;
+  const auto* first = positions.const_data_ptr<int64_t>();
+  for (int64_t i = 0; i < positions.numel(); ++i) {
+    if (first[i] == 0) lengths.push_back(0);
+    ++lengths.back();
   }
-  return runs;
+  return lengths;
 }
 
 // `numbers`: of the text that each token belongs to, int64 [B, L].
@@ -184,7 +182,7 @@ CausalView ViewOfSeveralTexts(const at::Tensor& numbers) {
   const at::Tensor starts = std::get<0>(at::mul(begins, places).cummax(1));
   CausalView view{.positions = places - starts};
   if (numbers.is_cpu()) {
-    view.texts = RunsOf(numbers);
+    view.texts = LengthsOf(view.positions);
   } else {
     const at::Tensor same = starts.unsqueeze(2).eq(starts.unsqueeze(1));
     view.mask = MaskForLayers(same.tril().unsqueeze(1));

@@ -22,6 +22,17 @@ bool IsAsciiLetter(char c) {
 
 }  // namespace
 
+std::vector<TextRow> RowsOf(const TextPiece& piece) {
+  std::vector<TextRow> rows;
+  std::string_view rest = piece.text;
+  for (int64_t line = piece.first_line; !rest.empty(); ++line) {
+    const std::string_view row = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(row.size() + 1, rest.size()));
+    if (row.find_first_not_of(" \t\r") != row.npos) rows.push_back({row, line});
+  }
+  return rows;
+}
+
 bool DocumentReader::OpenNext() {
   if (next_file_ == options_.files.size()) return false;
   const std::string& path = options_.files[next_file_++];

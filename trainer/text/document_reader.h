@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,6 +19,13 @@ struct TextPiece {
   bool is_rows = false;        // true: JSON lines, each a document; false: (a part of) one
   bool ends_document = false;  // of plain text: the file ends here
 };
+
+struct TextRow {
+  std::string_view text;  // of the piece
+  int64_t line = 1;       // in its file
+};
+// Returns the lines of a piece of rows, without blank ones.
+std::vector<TextRow> RowsOf(const TextPiece& piece);
 
 struct DocumentReaderOptions {
   std::vector<std::string> files;

@@ -12,8 +12,6 @@
 #include <cstdlib>
 #include <vector>
 
-#include "base/read_file.h"
-
 namespace ddprun::trainer {
 
 namespace {

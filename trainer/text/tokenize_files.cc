@@ -60,10 +60,6 @@ std::string ReadRow(std::string_view row, const std::string& key, std::string& t
   return "";
 }
 
-bool IsBlank(std::string_view row) {
-  return row.find_first_not_of(" \t\r") == std::string_view::npos;
-}
-
 class Pipeline {
  public:
   Pipeline(const Tokenizer& tokenizer,
@@ -152,12 +148,7 @@ class Pipeline {
 
   void EncodeRows(const TextPiece& piece, Tokens& tokens) const {
     std::string text;
-    std::string_view rest = piece.text;
-    for (int64_t line = piece.first_line; !rest.empty(); ++line) {
-      const size_t end = std::min(rest.find('\n'), rest.size());
-      const std::string_view row = rest.substr(0, end);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-      if (IsBlank(row)) continue;
+    for (const auto& [row, line] : RowsOf(piece)) {
       const std::string wrong = ReadRow(row, options_.json_key, text);
       if (wrong.empty()) {
         tokenizer_.Encode(text, tokens.ids);
