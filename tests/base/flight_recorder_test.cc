@@ -216,6 +216,31 @@ TEST_F(FlightRecorderTest, GoesBackToThePhaseAroundAnInnerOne) {
   EXPECT_EQ(Read(0)->step_phase, StepPhase::kBetween);
 }
 
+TEST(StepPhase, AThreadHasItsOwnTimeOfEachPhase) {
+  constexpr std::chrono::milliseconds kPause(20);
+  const auto time_of = [](const OwnTimes& times, StepPhase phase) {
+    return times[static_cast<size_t>(phase)];
+  };
+  EXPECT_EQ(TakeOwnTimes(), OwnTimes());
+  NotePhasesIn(nullptr);
+  BeginPhase(StepPhase::kForward);
+  std::this_thread::sleep_for(kPause);
+  {
+    const InnerPhase computes(StepPhase::kBackward);
+    const WaitForRanks waits;
+    const WaitForRanks waits_within;
+    std::this_thread::sleep_for(10 * kPause);
+  }
+  BeginPhase(StepPhase::kUpdate);
+  const OwnTimes times = TakeOwnTimes();
+  EXPECT_GE(time_of(times, StepPhase::kForward), kPause);
+  EXPECT_LT(time_of(times, StepPhase::kBackward), 10 * kPause);
+  EXPECT_EQ(time_of(times, StepPhase::kUpdate), OwnTimes::value_type());  // has not ended
+  BeginPhase(StepPhase::kBetween);
+  EXPECT_EQ(time_of(TakeOwnTimes(), StepPhase::kForward), OwnTimes::value_type());
+  StopNotingPhases();
+}
+
 TEST(SpanLog, HasThePhasesOfTheThreadThatNotesThem) {
   SpanLog& log = SpanLog::OfProcess();
   NotePhasesIn(nullptr);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/step_phase.h"
 #include "trainer/comm/meeting_errors.h"
 
 namespace ddprun::trainer {
@@ -223,6 +224,7 @@ bool Mailbox::Test(Transfer& transfer) {
 }
 
 Status Mailbox::Wait(Transfer& transfer, Clock::time_point deadline) {
+  const WaitForRanks waits;
   for (Recording recording(options_.recorder, 0);;) {
     Channel* channel = nullptr;  // the only channel through which the message can come
     uint32_t seen = 0;

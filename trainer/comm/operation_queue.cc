@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/last_words.h"
+#include "base/step_phase.h"
 
 namespace ddprun::trainer {
 
@@ -206,12 +207,14 @@ void OperationQueue::OnDone(Entry& entry, std::function<void(const Status&)> cal
 }
 
 void OperationQueue::Wait(Entry& entry) {
+  const WaitForRanks waits;
   while (!entry.done.load(std::memory_order_acquire)) {
     if (const auto afterwards = state_->RunFront(&entry.done)) afterwards();
   }
 }
 
 Status OperationQueue::RunNow(Function run) {
+  const WaitForRanks waits;
   if (const std::unique_lock turn(state_->turn, std::try_to_lock);
       turn.owns_lock() && state_->Empty()) {
     const std::lock_guard in_use(state_->running);

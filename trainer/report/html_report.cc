@@ -13,6 +13,8 @@
 #include "base/read_file.h"
 #include "base/text.h"
 #include "trainer/report/format.h"
+#include "trainer/report/html_table.h"
+#include "trainer/report/rank_times_report.h"
 #include "trainer/report/rate_chart.h"
 #include "trainer/report/timeline_picture.h"
 
@@ -23,8 +25,6 @@ namespace {
 constexpr size_t kMostPoints = 1500;  // of a curve
 constexpr size_t kMostEvents = 200;   // of a run
 constexpr size_t kMostClasses = 50;   // of a confusion matrix
-
-using Cells = std::vector<std::string>;  // HTML
 
 std::string UtcText(double unix_seconds) {
   if (!(unix_seconds > 0 && unix_seconds < 1e11)) return "";
@@ -38,20 +38,6 @@ std::string UtcText(double unix_seconds) {
 
 std::string Mark(const std::string& color) {
   return "<i style=\"background:" + color + "\"></i>";
-}
-
-// Returns the beginning of a table; Row() returns its rows, and kTableEnd ends it.
-std::string TableOf(const Cells& heads) {
-  std::string html = "<div class=\"wide\"><table><thead><tr>";
-  for (const std::string& head : heads) html += "<th>" + head + "</th>";
-  return html + "</tr></thead><tbody>\n";
-}
-constexpr std::string_view kTableEnd = "</tbody></table></div>\n";
-
-std::string Row(const Cells& cells, bool bad = false) {
-  std::string html = bad ? "<tr class=\"bad\">" : "<tr>";
-  for (const std::string& cell : cells) html += "<td>" + cell + "</td>";
-  return html + "</tr>\n";
 }
 
 // The runs of a page, with a label for each that no other run has.
@@ -69,7 +55,7 @@ class Page {
 
   std::string Body() const {
     return "<h1>" + EscapeHtml(Title()) + "</h1>\n" + Overview() + Notes() + Charts() + Steps() +
-           Confusions() + Differences() + Times() + Memory() + Events() + Configs();
+           Confusions() + Differences() + Times() + OwnTimes() + Memory() + Events() + Configs();
   }
 
   std::string Steps() const {
@@ -281,6 +267,25 @@ class Page {
               std::string(kTableEnd);
     }
     return html.empty() ? "" : "<h2>Where the time went</h2>\n" + html;
+  }
+
+  std::string OwnTimes() const {
+    const auto milliseconds = [](double seconds) { return FiveDigits(1e3 * seconds) + " ms"; };
+    std::string html;
+    for (size_t i = 0; i < runs_.size(); ++i) {
+      if (runs_[i].own_times.empty()) continue;
+      html += HeadOf(i) + TableOf({"phase", "fastest", "median", "slowest", "mostly rank"});
+      for (const RunHistory::OwnTime& time : runs_[i].own_times) {
+        html +=
+            Row({std::string(PhaseText(time.phase)), milliseconds(time.least),
+                 milliseconds(time.median), milliseconds(time.most), std::to_string(time.slowest)});
+      }
+      html += kTableEnd;
+    }
+    return html.empty() ? ""
+                        : "<h2>A step by rank</h2>\n<p>The time that a rank needs by itself, "
+                          "without waits for other ranks.</p>\n" +
+                              html;
   }
 
   std::string Memory() const {

@@ -38,6 +38,17 @@ int64_t StepOf(std::string_view line) {
   return step;
 }
 
+Json OwnSeconds(const RankTimesReport& report) {
+  Json object = {{"steps", report.steps}};
+  for (const RankTimesReport::Phase& phase : report.phases) {
+    object[std::string(phase.name)] = {{"min", phase.least},
+                                       {"median", phase.median},
+                                       {"max", phase.most},
+                                       {"slowest", phase.slowest}};
+  }
+  return object;
+}
+
 Error MetricsUnreadable(const std::string& path, int error_number) {
   return Error{.title = "RUN FOLDER",
                .where = path,
@@ -121,6 +132,8 @@ void MetricsFile::OnBegin(const RunHeader& header, ReportTime now) {
                  {"strategy", header.strategy},
                  {"parameters", header.parameters}};
   if (header.resumed_step > 0) object["resumed_step"] = header.resumed_step;
+  if (!header.parent.empty()) object["parent"] = header.parent;
+  if (!header.changes.empty()) object["changes"] = header.changes;
   for (const auto& [name, value] : header.facts) object[name] = value;
   ThrowIfError(WriteAll(fd_.get(), Line(object), path_));
 }
@@ -152,7 +165,13 @@ void MetricsFile::OnStep(const StepReport& report, ReportTime now) {
     object["max_memory_allocated"] = report.max_memory_allocated;
     object["max_memory_reserved"] = report.max_memory_reserved;
   }
+  const RankTimesReport times = std::exchange(rank_times_, {});
+  if (!times.phases.empty()) object["own_seconds"] = OwnSeconds(times);
   Append(Line(object));
+}
+
+void MetricsFile::OnRankTimes(const RankTimesReport& report, ReportTime /*now*/) {
+  rank_times_ = report;
 }
 
 void MetricsFile::OnEval(const EvalReport& report, ReportTime now) {

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "trainer/report/observer.h"
+#include "trainer/report/rank_times_report.h"
 
 namespace ddprun::trainer {
 
@@ -41,6 +42,7 @@ class MetricsFile final : public Observer {
   // Opens the file to append to it, or creates it.
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnStep(const StepReport& report, ReportTime now) override;
+  void OnRankTimes(const RankTimesReport& report, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
   void OnTest(const EvalReport& report, ReportTime now) override;
   void OnCheckpoint(const CheckpointReport& report, ReportTime now) override;
@@ -58,6 +60,7 @@ class MetricsFile final : public Observer {
   UniqueFd fd_;
   int64_t step_ = 0;
   bool has_warned_ = false;
+  RankTimesReport rank_times_;  // for the next line of a step
 };
 
 }  // namespace ddprun::trainer

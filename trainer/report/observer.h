@@ -14,7 +14,8 @@
 
 namespace ddprun::trainer {
 
-struct TraceReport;  // trainer/report/trace_file.h
+struct RankTimesReport;  // trainer/report/rank_times_report.h
+struct TraceReport;      // trainer/report/trace_file.h
 
 // Counts are sums over all ranks of the job for this one optimizer step.
 struct StepReport {
@@ -71,7 +72,9 @@ struct RunHeader {
   int64_t local_world_size = 1;
   std::string strategy;
   int64_t parameters = 0;
-  int64_t resumed_step = 0;  // the last step of an earlier start; 0: none
+  int64_t resumed_step = 0;               // the last step of an earlier start; 0: none
+  std::string parent = {};                // the checkpoint of another run from which this run began
+  std::vector<std::string> changes = {};  // a line for each key that the earlier start had not so
   // Further facts: {"device", "cpu"}, {"matmul", "mkldnn"}.
   std::vector<std::pair<std::string, std::string>> facts = {};
 };
@@ -110,6 +113,8 @@ class Observer {
   virtual void OnCheckpoint(const CheckpointReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnBucketSizes(const BucketSizesReport& /*report*/, ReportTime /*now*/) {}
   virtual void OnDeviceMemory(const DeviceMemoryReport& /*report*/, ReportTime /*now*/) {}
+  // Called before a step whose OnStep() is `reported`, at most once in ten steps.
+  virtual void OnRankTimes(const RankTimesReport& /*report*/, ReportTime /*now*/) {}
   // Called after every step, if report.state_hashes is set.
   virtual void OnStateHashes(const StateHashes& /*hashes*/, ReportTime /*now*/) {}
   // Called once, after the last step of report.trace_steps.

@@ -15,40 +15,13 @@
 #include "base/untrusted_json.h"
 #include "trainer/report/eval_json.h"
 #include "trainer/report/format.h"
+#include "trainer/report/line_json.h"
+#include "trainer/report/own_times.h"
 #include "trainer/report/run_folder.h"
 
 namespace ddprun::trainer {
 
 namespace {
-
-using LineJson = nlohmann::json;
-
-// Returns a number of a line; nullopt if it has none of this name.
-std::optional<double> NumberOf(const LineJson& line, const std::string& name) {
-  const auto value = line.find(name);
-  if (value == line.end()) return std::nullopt;
-  if (value->is_number()) return value->get<double>();
-  if (*value == "nan") return std::nan("");
-  if (*value == "inf") return INFINITY;
-  if (*value == "-inf") return -INFINITY;
-  return std::nullopt;
-}
-
-std::string TextOf(const LineJson& line, const std::string& name) {
-  const auto value = line.find(name);
-  if (value == line.end()) return "";
-  return value->is_string() ? value->get<std::string>()
-                            : value->dump(-1, ' ', false, LineJson::error_handler_t::replace);
-}
-
-int64_t CountOf(const LineJson& line, const std::string& name) {
-  const double count = NumberOf(line, name).value_or(0);
-  return count >= 0 && count < 9e15 ? static_cast<int64_t>(count) : 0;
-}
-
-int64_t StepIn(const LineJson& line) {
-  return CountOf(line, "step");
-}
 
 // A curve of training: dividend and divisor are fields of a line. Without a divisor it is 1.
 struct Quotient {
@@ -70,6 +43,8 @@ constexpr std::array kCurves = {
     Quotient{"memory allocated on the fullest GPU, GiB", "max_memory_allocated", nullptr, kGiB},
     Quotient{"memory reserved on the fullest GPU, GiB", "max_memory_reserved", nullptr, kGiB},
 };
+
+constexpr const char* kSlowestRank = "own time of the slowest rank, times the median";
 
 constexpr std::array<std::pair<const char*, const char*>, 6> kUses = {{
     {"useful_seconds", "steps that count"},
@@ -102,6 +77,7 @@ class LineReader {
   }
 
   void Finish() {
+    run_.own_times = own_times_.Means();
     if (run_.events.empty() && run_.training.empty()) {
       run_.notes.emplace_back("metrics.jsonl has no line of a start or a step yet.");
     } else if (!ended_) {
@@ -118,8 +94,10 @@ class LineReader {
 
   void AddStart(const LineJson& line) {
     run_.facts.clear();
+    own_times_ = OwnTimes();
     for (const auto& [name, value] : line.items()) {
-      static const std::set<std::string> kElsewhere = {"ts", "event", "run", "resumed_step"};
+      static const std::set<std::string> kElsewhere = {"ts", "event", "run", "resumed_step",
+                                                       "changes"};
       if (kElsewhere.contains(name)) continue;
       if (name != "world" || !value.is_object()) {
         run_.facts.emplace_back(name, TextOf(line, name));
@@ -133,8 +111,14 @@ class LineReader {
     const auto world = line.find("world");
     const int64_t size = world != line.end() && world->is_object() ? CountOf(*world, "size") : 1;
     const std::string ranks = CountText(size, "rank");
-    Note(line, resumed > 0 ? "start on " + ranks + ", from step " + std::to_string(resumed)
-                           : "start on " + ranks);
+    std::string text = "start on " + ranks;
+    if (resumed > 0) text += ", from step " + std::to_string(resumed);
+    if (const auto changes = line.find("changes"); changes != line.end()) {
+      for (const LineJson& change : *changes) {
+        if (change.is_string()) text += "; " + change.get<std::string>();
+      }
+    }
+    Note(line, std::move(text));
     run_.events.back().step = resumed;
   }
 
@@ -147,6 +131,11 @@ class LineReader {
         value = divisor && *divisor > 0 ? std::optional(*value / *divisor) : std::nullopt;
       }
       if (value) PointsOf(run_.training, curve.title).push_back({step, *value / curve.unit});
+    }
+    if (const auto own = line.find("own_seconds"); own != line.end()) {
+      own_times_.Add(*own);
+      const auto excess = OwnTimes::SlowestToMedian(*own);
+      if (excess) PointsOf(run_.training, kSlowestRank).push_back({step, *excess});
     }
   }
 
@@ -234,6 +223,7 @@ class LineReader {
   }
 
   RunHistory& run_;
+  OwnTimes own_times_;
   int64_t last_step_ = 0;
   double last_time_ = 0;
   bool ended_ = false;

@@ -31,6 +31,15 @@ struct RunHistory {
     std::string device;
     std::vector<std::pair<std::string, double>> uses;
   };
+  // Means over the steps of the last start: seconds that a rank spent in a step without waits for
+  // other ranks.
+  struct OwnTime {
+    std::string phase;
+    double least = 0;  // over ranks
+    double median = 0;
+    double most = 0;
+    int64_t slowest = 0;  // the rank that had the most for the longest
+  };
   struct Curve {
     std::string title;
     std::vector<ChartPoint> points;  // x is the step
@@ -48,6 +57,7 @@ struct RunHistory {
   std::vector<Event> events;
   std::vector<std::pair<std::string, double>> seconds;  // of the last ledger, by use
   double goodput = 0;
+  std::vector<OwnTime> own_times;        // by phase, then "all"
   std::optional<StepTimeline> timeline;  // of a traced step
   std::vector<Memory> memory;
   std::vector<std::string> notes;             // about gaps in the files

@@ -132,8 +132,8 @@ std::vector<std::string> Resume(const Job& job,
     shared = Share(control, start);
   }
   if (shared.saved.path.empty()) return lines;
-  const std::vector<std::string> changes = CompareRuns(shared.saved, job, trainer.plan());
-  lines.insert(lines.end(), changes.begin(), changes.end());
+  start.changes = CompareRuns(shared.saved, job, trainer.plan());
+  lines.insert(lines.end(), start.changes.begin(), start.changes.end());
   const std::string engine = KeepEngine(job.config.training, shared.saved.run);
   if (!engine.empty()) lines.push_back(engine);
   const Checkpoint* const own = start.checkpoint ? &*start.checkpoint : nullptr;

@@ -26,6 +26,7 @@
 #include "trainer/report/resume_note.h"
 #include "trainer/report/run_folder.h"
 #include "trainer/report/run_requests.h"
+#include "trainer/report/slow_ranks.h"
 #include "trainer/report/state_hashes.h"
 #include "trainer/report/tensorboard_file.h"
 #include "trainer/report/terminal.h"
@@ -198,6 +199,7 @@ void AddFiles(const Config& all,
   observers.Add(
       std::make_unique<TimeLedger>(metrics, terminal, continues_file, start.idle_seconds));
   observers.Add(std::make_unique<MetricsFile>(metrics, terminal, continues_file));
+  observers.Add(std::make_unique<SlowRanks>(terminal));
   if (config.tensorboard) {
     observers.Add(std::make_unique<TensorboardFile>(folder.path, terminal, continues_file));
   }
@@ -315,6 +317,8 @@ void TrainAsRankZero(const Job& job,
     if (start.begun) return;
     BeginRun(start, job.config, environment);
     if (start.checkpoint) header.resumed_step = start.checkpoint->step();
+    header.parent = start.folder.origin;
+    header.changes = start.changes;
     AddFiles(job.config, start, terminal, observers);
     AddFlightNotes(start, environment, rank.local_rank, resume_command, observers);
     AddJob(stop, environment, terminal, observers);

@@ -21,8 +21,9 @@ struct RunStart {
   CheckpointPlace place = {};
   // The run resumes from it. Its shards are not checked yet. nullopt: training begins at step 1.
   std::optional<Checkpoint> checkpoint = {};
-  std::string wanted = {};              // path of run.resume that must have a checkpoint
-  std::vector<std::string> notes = {};  // lines
+  std::string wanted = {};                // path of run.resume that must have a checkpoint
+  std::vector<std::string> notes = {};    // lines
+  std::vector<std::string> changes = {};  // CompareRuns() of the checkpoint
   double unix_seconds = 0;
   bool begun = false;  // the run's files may be written
   // Seconds from the last line of the earlier start to this start, if a user has started the run

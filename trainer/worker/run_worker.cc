@@ -26,6 +26,7 @@
 #include "trainer/worker/device_mesh.h"
 #include "trainer/worker/live_notes.h"
 #include "trainer/worker/norm_guard.h"
+#include "trainer/worker/rank_times.h"
 #include "trainer/worker/rank_zero.h"
 #include "trainer/worker/requeued_run.h"
 #include "trainer/worker/step_trace.h"
@@ -104,6 +105,8 @@ int Train(const Job& job,
     trainer.ReplaceLostRanks();
   }
   trainer.AddPart(phases);
+  RankTimes times(mesh, rank.rank / rank.local_world_size, job.config.report.logging_steps);
+  if (mesh.control != nullptr) trainer.AddPart(times);
   ClipByValue clip(job.config.training.max_grad_value);
   if (job.config.training.max_grad_value > 0) trainer.AddPart(clip);
   NormGuard guard(job.config.training.max_norm_jump);

@@ -3,6 +3,8 @@
 import os
 import signal
 import struct
+import threading
+import time
 
 import harness
 import training
@@ -29,6 +31,44 @@ class Hang(training.TrainingTest):
             self.assertRegex(line, rf"^  rank {rank} .* waits in \w+ \d+ .*of step \d+ for ")
         self.assertRegex(job.err, r"Stack of rank \d at SIGABRT")
         self.assert_nothing_left()
+
+    def test_names_a_rank_that_is_slow(self):
+        config = training.gpt_config(
+            run={"max_steps": 10**9}, model={"name_or_path": ""}, report={"logging_steps": 1}
+        )
+        job = self.start("--nproc_per_node=2", self.write_config(config))
+        while not job.stdout.readline().startswith("step"):
+            self.assertIsNone(job.poll(), "training did not begin")
+        stopper = threading.Thread(target=self.stop_often,
+                                   args=(job, self.worker_of_rank(job, 1)))
+        stopper.start()
+        for line in job.stdout:
+            if "is slow" in line:
+                break
+        job.send_signal(signal.SIGTERM)
+        job.stdout.read()
+        self.finish(job)
+        stopper.join()
+        self.assertRegex(line, r"^rank 1 is slow, and the others wait for it: [0-9.]+ ms of its own "
+                               r"in a step, the others [0-9.]+ ms \(median\)")
+        name = config["run"]["name"]
+        compared = [line["own_seconds"] for line in self.metrics(name) if "own_seconds" in line]
+        self.assertEqual(compared[0]["steps"], 8)  # not the first, and not the one that reports
+        for times in compared:
+            for phase in ("data", "forward", "backward", "update", "between", "all"):
+                self.assertLessEqual(times[phase]["min"], times[phase]["median"])
+                self.assertLessEqual(times[phase]["median"], times[phase]["max"])
+
+    @staticmethod
+    def stop_often(job, pid):
+        while job.poll() is None:
+            try:
+                os.kill(pid, signal.SIGSTOP)
+                time.sleep(0.04)
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                return
+            time.sleep(0.01)
 
     def worker_of_rank(self, job, rank):
         """By its page of the flight recorder: magic, rank, pid."""

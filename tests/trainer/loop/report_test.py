@@ -85,6 +85,9 @@ class Report(training.TrainingTest):
         ledger = [line for line in lines if line.get("event") == "ledger"][-1]
         self.assertIn(f"{ledger['evaluation_seconds']:.5g} s", page.text)
         self.assertIn("finished", page.text)
+        times = [line["own_seconds"] for line in trained if "own_seconds" in line][-1]
+        self.assertLessEqual(times["all"]["min"], times["all"]["max"])
+        self.assertIn("A step by rank", page.text)
 
     def test_it_loads_nothing_and_text_stays_text(self):
         name = 'x\'"><script>alert(1)</script><img src=a onerror=alert(1)>&amp;'

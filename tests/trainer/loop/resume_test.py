@@ -27,7 +27,7 @@ class Resume(training.TrainingTest):
 
     def told(self, run):
         """Returns the lines of metrics.jsonl without times."""
-        times = ("ts", "run_seconds", "step_seconds", "exposed_comm_seconds")
+        times = ("ts", "run_seconds", "step_seconds", "exposed_comm_seconds", "own_seconds")
         return [
             {key: value for key, value in line.items() if key not in times}
             for line in self.metrics(run)
@@ -79,10 +79,16 @@ class Resume(training.TrainingTest):
         job = self.train(
             self.toy(), 1, "--set", f"run.resume=runs/toy/checkpoints/step-{step}",
             "--set", "training.gradient_accumulation_steps=2",
+            "--set", "optimizer.learning_rate=0.03",
         )
         self.assertIn(f"going on after step {step}: ", job.out)
         self.assertEqual(self.metrics("toy"), before)
         self.assertEqual([line["step"] for line in self.told("toy-2")], list(range(1, 41)))
+        start = [line for line in self.metrics("toy-2") if line.get("event") == "start"][-1]
+        self.assertEqual(start["parent"], self.path(f"runs/toy/checkpoints/step-{step}"))
+        self.assertEqual(len(start["changes"]), 1)
+        self.assertRegex(start["changes"][0], r"^optimizer.learning_rate was \S+ until here, and is "
+                                              r"0.03 from here on.$")
         self.assertEqual(self.told("toy-2")[:step], self.told("toy")[:step])
 
     def test_by_name_goes_on_where_there_is_something_to_go_on_from(self):

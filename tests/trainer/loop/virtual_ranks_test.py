@@ -9,7 +9,7 @@ import struct
 import harness
 import training
 
-TIMES = ("ts", "seconds", "run_seconds", "step_seconds", "exposed_comm_seconds")
+TIMES = ("ts", "seconds", "run_seconds", "step_seconds", "exposed_comm_seconds", "own_seconds")
 
 
 class VirtualRanks(training.TrainingTest):

@@ -84,6 +84,32 @@ TEST_F(MetricsFileTest, AStepToTellHasAllItsNumbers) {
       << LastLine();
 }
 
+TEST_F(MetricsFileTest, TheNextStepHasTheTimesOfTheRanks) {
+  file_->OnRankTimes(
+      {.steps = 10,
+       .phases = {{.name = "data", .least = 1, .median = 1.5, .most = 2},
+                  {.name = "all", .least = 3, .median = 4, .most = 5, .slowest = 1}}},
+      kNow);
+  file_->OnStep({.step = 19}, kNow);  // no line
+  file_->OnStep({.step = 20, .reported = true}, kNow);
+  EXPECT_TRUE(LastLine().ends_with(
+      R"("own_seconds":{"steps":10,"data":{"min":1.0,"median":1.5,"max":2.0,"slowest":0},)"
+      R"("all":{"min":3.0,"median":4.0,"max":5.0,"slowest":1}}})"))
+      << LastLine();
+  file_->OnStep({.step = 21, .reported = true}, kNow);
+  EXPECT_EQ(LastLine().find("own_seconds"), std::string::npos);
+}
+
+TEST_F(MetricsFileTest, ABranchNamesItsParent) {
+  const std::string path = path_ + ".branch";
+  MetricsFile file(path, nobody_);
+  file.OnBegin({.resumed_step = 5, .parent = "/runs/a/checkpoints/step-5", .changes = {"x was 1"}},
+               kNow);
+  EXPECT_TRUE(Lines(path).back().ends_with(
+      R"("resumed_step":5,"parent":"/runs/a/checkpoints/step-5","changes":["x was 1"]})"))
+      << Lines(path).back();
+}
+
 // A line without room on the disk leaves no part, to which the next line would be glued.
 TEST_F(MetricsFileTest, AFullDiskLosesWholeLinesOnly) {
   ::signal(SIGXFSZ, SIG_IGN);

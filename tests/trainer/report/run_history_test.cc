@@ -47,6 +47,35 @@ TEST_F(RunHistoryTest, HasTheBestOfEachMetric) {
   EXPECT_THAT(run.notes, IsEmpty());
 }
 
+TEST_F(RunHistoryTest, HasTheMeanTimesOfTheRanksSinceTheLastStart) {
+  const auto line = [](int steps, double most, int slowest) {
+    return R"({"step":1,"split":"train","own_seconds":{"steps":)" + std::to_string(steps) +
+           R"(,"all":{"min":1,"median":2,"max":)" + std::to_string(most) + R"(,"slowest":)" +
+           std::to_string(slowest) + R"(},"forward":{"min":1,"median":1,"max":1,"slowest":0}}})" +
+           "\n";
+  };
+  const RunHistory run = Read(kStartLine + line(1000, 9, 1) + kStartLine + line(10, 3, 1) +
+                              line(20, 6, 0) + R"({"split":"train","own_seconds":{"all":3}})");
+  ASSERT_EQ(run.own_times.size(), 2U);
+  EXPECT_EQ(run.own_times[0].phase, "forward");
+  EXPECT_EQ(run.own_times[1].phase, "all");
+  EXPECT_EQ(run.own_times[1].least, 1);
+  EXPECT_EQ(run.own_times[1].most, 5);
+  EXPECT_EQ(run.own_times[1].slowest, 0);
+  const std::string page = HtmlReport({run});
+  EXPECT_THAT(page, HasSubstr("<td>together</td><td>1000 ms</td><td>2000 ms</td><td>5000 ms</td>"));
+}
+
+TEST_F(RunHistoryTest, ABranchNamesItsParentAndWhatHasChanged) {
+  const RunHistory run =
+      Read(std::string(kStartLine) + R"({"event":"start","world":{"size":1},"resumed_step":5,)"
+                                     R"("parent":"/runs/a/checkpoints/step-5",)"
+                                     R"("changes":["seed was 1", "rate was 2", 3]})");
+  EXPECT_THAT(run.facts, ElementsAre(testing::Pair("parent", "/runs/a/checkpoints/step-5"),
+                                     testing::Pair("ranks", "1"), testing::Pair("nodes", "")));
+  EXPECT_EQ(run.events[1].text, "start on 1 rank, from step 5; seed was 1; rate was 2");
+}
+
 TEST_F(RunHistoryTest, TheConfusionMatrixIsThatOfTheTestAndWhole) {
   const auto line = [](const std::string& split, const std::string& matrix) {
     return R"({"ts":2,"step":7,"split":")" + split + R"(","loss":1,"confusion_matrix":)" + matrix +
