@@ -49,8 +49,8 @@ class Hang(training.TrainingTest):
         job.stdout.read()
         self.finish(job)
         stopper.join()
-        self.assertRegex(line, r"^rank 1 is slow, and the others wait for it: [0-9.]+ ms of its own "
-                               r"in a step, the others [0-9.]+ ms \(median\)")
+        self.assertRegex(line, r"^rank 1 is slow, and the others wait for it: [0-9.]+ ms of its "
+                               r"own in a step, the others [0-9.]+ ms \(median\)")
         name = config["run"]["name"]
         compared = [line["own_seconds"] for line in self.metrics(name) if "own_seconds" in line]
         self.assertEqual(compared[0]["steps"], 8)  # not the first, and not the one that reports

@@ -87,8 +87,8 @@ class Resume(training.TrainingTest):
         start = [line for line in self.metrics("toy-2") if line.get("event") == "start"][-1]
         self.assertEqual(start["parent"], self.path(f"runs/toy/checkpoints/step-{step}"))
         self.assertEqual(len(start["changes"]), 1)
-        self.assertRegex(start["changes"][0], r"^optimizer.learning_rate was \S+ until here, and is "
-                                              r"0.03 from here on.$")
+        self.assertRegex(start["changes"][0],
+                         r"^optimizer.learning_rate was \S+ until here, and is 0.03 from here on.$")
         self.assertEqual(self.told("toy-2")[:step], self.told("toy")[:step])
 
     def test_by_name_goes_on_where_there_is_something_to_go_on_from(self):
