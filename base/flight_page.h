@@ -23,8 +23,7 @@ inline constexpr size_t kRecordedGpuBytes = 16;  // a longer address is cut
 inline constexpr size_t kRecordedCommandBytes = 1024;
 
 // One collective. `version` is odd while a thread writes the other words. Stores are releases and
-// loads are acquires, which orders them against `version` and costs nothing on x86. Fences would
-// do, too, but the thread sanitizer does not know them.
+// loads are acquires, because the thread sanitizer does not know fences; on x86 both cost nothing.
 struct FlightEntry {
   FlightWord version;
   FlightWord ticket;
@@ -80,13 +79,14 @@ struct FlightPage {
   FlightWord restarts;
   FlightWord step_phase;  // StepPhase in the low eight bits; above them the time, nanoseconds
   FlightRun run;
-  char unused[kFlightPageBytes - (19 + kRecordedGroups) * sizeof(FlightWord) -
+  char unused[kFlightPageBytes - (22 + kRecordedGroups) * sizeof(FlightWord) -
               kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine) -
               sizeof(FlightCommand) - sizeof(FlightRun)];
   // These come last because other processes poll them: not in the cache lines of the words above.
   FlightWord recovery_generation;  // SetRecoveryGeneration: generation + 1; 0 means that it cannot
   FlightWord lost_ns;              // MarkLost
   FlightWord lost;
+  FlightWord lost_elsewhere[3];  // MarkLostElsewhere, in the first page: rank, time, generation
 };
 static_assert(sizeof(FlightPage) == kFlightPageBytes);
 

@@ -97,31 +97,38 @@ FlightRecorder::~FlightRecorder() {
   ::munmap(pages_, static_cast<size_t>(count_) * kFlightPageBytes);
 }
 
-Status MarkLost(const UniqueFd& file, int local_rank, int generation) {
-  DDPRUN_ASSIGN(void* address, MapFlightPages(file, local_rank, 1, PROT_READ | PROT_WRITE));
-  auto* page = static_cast<FlightPage*>(address);
-  Put(page->lost_ns, NowNs());
-  Put(page->lost, static_cast<uint64_t>(generation));
-  ::munmap(page, kFlightPageBytes);
-  return {};
-}
-
 void FlightRecorder::SetRecoveryGeneration(std::optional<int> generation) {
   Put(page_.recovery_generation, generation ? static_cast<uint64_t>(*generation) + 1 : 0);
+}
+
+bool FlightRecorder::can_continue() const {
+  return Get(page_.recovery_generation) > 0;
 }
 
 bool FlightRecorder::IsLost(int local_rank, int generation) const {
   return local_rank < count_ && Get(pages_[local_rank].lost) > static_cast<uint64_t>(generation);
 }
 
-std::vector<LostWorker> FlightRecorder::LostWorkersSince(int generation) const {
-  std::vector<LostWorker> lost;
+bool FlightRecorder::IsAnyLost(int generation) const {
+  if (Get(pages_[0].lost_elsewhere[2]) > static_cast<uint64_t>(generation)) return true;
   for (int local_rank = 0; local_rank < count_; ++local_rank) {
-    if (!IsLost(local_rank, generation)) continue;
-    const std::chrono::nanoseconds time(Get(pages_[local_rank].lost_ns));
-    lost.push_back({local_rank, std::chrono::steady_clock::time_point(time)});
+    if (IsLost(local_rank, generation)) return true;
   }
-  return lost;
+  return false;
+}
+
+std::vector<LostWorker> FlightRecorder::LostWorkersSince(int generation) const {
+  std::vector<LostWorker> workers;
+  const auto add = [&](const FlightWord& rank, const FlightWord& lost, const FlightWord& ns) {
+    if (Get(lost) <= static_cast<uint64_t>(generation)) return;
+    const std::chrono::nanoseconds time(Get(ns));
+    workers.push_back({static_cast<int>(Get(rank)), static_cast<int>(Get(lost)),
+                       std::chrono::steady_clock::time_point(time)});
+  };
+  for (int i = 0; i < count_; ++i) add(pages_[i].rank, pages_[i].lost, pages_[i].lost_ns);
+  const auto& [rank, ns, lost] = pages_[0].lost_elsewhere;
+  add(rank, lost, ns);
+  return workers;
 }
 
 void FlightRecorder::SetPhase(WorkerPhase phase) {

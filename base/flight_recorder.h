@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/env.h"
+#include "base/lost_workers.h"
 #include "base/result.h"
 #include "base/unique_fd.h"
 
@@ -81,19 +82,9 @@ struct Collective {
 
 struct FlightPage;
 
-// A worker that a signal has ended and that another process replaces.
-struct LostWorker {
-  int local_rank = 0;
-  std::chrono::steady_clock::time_point time = {};
-};
-
 // Creates a file for `local_world_size` workers (close-on-exec). No process can shorten it, so that
 // reading it is safe even if a worker misbehaves.
 Result<UniqueFd> CreateFlightRecorderFile(int local_world_size);
-
-// Records, for the other workers, that this worker's process has ended. From `generation` on,
-// counted from 0, a replacement takes part.
-Status MarkLost(const UniqueFd& file, int local_rank, int generation);
 
 // The worker's side: one per process. Methods cost a few nanoseconds and never fail.
 class FlightRecorder {
@@ -117,8 +108,11 @@ class FlightRecorder {
   // If another worker is lost in `generation`, this worker continues in the next one. nullopt means
   // that it cannot continue, or would not notice.
   void SetRecoveryGeneration(std::optional<int> generation);
+  bool can_continue() const;
   // Returns whether the worker's process was lost in `generation` or later. Any thread.
   bool IsLost(int local_rank, int generation) const;
+  // The same for any worker of any node.
+  bool IsAnyLost(int generation) const;
   std::vector<LostWorker> LostWorkersSince(int generation) const;
   // Counts work that leaves no other trace: a micro-batch, a batch of an evaluation.
   void NoteProgress();

@@ -39,10 +39,12 @@ class HostProcessGroup : public TensorCollectives {
   // Throws Failure (kRankLost) if a rank of this generation is known to be lost. Any thread.
   void CheckRanks() const;
   // Cancels running operations and moves to the next generation, made by a lost rank's replacement.
-  // Ranks may use tensors of this group until the first collective is done. On one node only.
+  // Ranks may use tensors of this group until the first collective is done. A collective over
+  // several nodes.
   void Renew();
   void FreeOldGenerations();  // frees earlier generations; call it when no rank uses them
   int generation() const;
+  int nodes() const;  // that have ranks of the group
   void setSequenceNumberForGroup() override {}
   uint64_t getSequenceNumberForGroup() override;  // collectives begun so far
 

@@ -171,6 +171,7 @@ void Agent::StartWorkers() {
       Surroundings(), plan_, *membership_, *output_,
       RunningAttempt::Handlers{
           .on_first_failure = [this](const WorkerRecord& worker) { OnFirstFailure(worker); },
+          .on_stuck = [this](const auto& why) { RestartOrEnd({.message = Name() + ": " + why}); },
           .on_gone = [this] { OnAttemptGone(); },
           .out_of_memory = [this](const WorkerRecord& w) { return history_.RanOutOfMemory(w); }});
   if (Status started = attempt_->Start(template_.get()); !started.ok()) {
@@ -242,8 +243,7 @@ void Agent::Leave() {
     FailWith(left.error());
   });
   const auto limit = plan_.options.exit_barrier_timeout;
-  if (!limit) return;
-  alarm_ = surroundings_.clock.Set(*limit, [this] { OnExitBarrierTime(); });
+  if (limit) alarm_ = surroundings_.clock.Set(*limit, [this] { OnExitBarrierTime(); });
 }
 
 void Agent::OnExitBarrierTime() {

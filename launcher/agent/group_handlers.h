@@ -34,9 +34,10 @@ struct GroupHandlers {
   std::function<void(const WorkerRecord&)> on_first_failure;
   // Called once, from the loop, when no worker is left.
   std::function<void()> on_done;
-  // Returns the spec of the process that replaces a worker that a signal has ended; nullopt means
-  // that the worker has failed. May be empty: then every lost worker has failed.
-  std::function<std::optional<WorkerSpec>(const WorkerRecord&)> replacement_of = {};
+  // Calls `then`, now or later, with the spec of a process that replaces a worker that a signal has
+  // ended; nullopt: it has failed. May be empty: every lost worker has failed.
+  using Then = std::function<void(std::optional<WorkerSpec>)>;
+  std::function<void(const WorkerRecord&, Then then)> find_replacement = {};
 };
 
 }  // namespace ddprun::launcher

@@ -2,6 +2,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace ddprun::launcher {
 
 namespace {
@@ -12,30 +14,43 @@ constexpr int kMostReplacements = 1000;
 
 }  // namespace
 
-std::optional<int> Replacements::Begin(const WorkerRecord& lost) {
-  if (!CanReplace(lost) || !MarkLost(recorder_, lost.local_rank, generation_ + 1).ok()) {
-    return std::nullopt;
-  }
+Result<int> Replacements::Begin(const WorkerRecord& lost, int generation) {
+  DDPRUN_TRY(MarkLost(recorder_, lost.local_rank, generation));
   if (!lost.error_file.empty()) ::unlink(lost.error_file.c_str());  // the lost worker's error file
-  return generations_[lost.local_rank] = ++generation_;
+  return generations_[lost.local_rank] = generation_ = generation;
+}
+
+Status Replacements::BeginElsewhere(int rank, int generation) {
+  const std::optional<int> obstacle = FirstObstacle();
+  generation_ = generation;
+  if (!obstacle && workers_.EndedWell().empty()) {
+    return MarkLostElsewhere(recorder_, rank, generation);
+  }
+  return Error{.what = "rank " + std::to_string(rank) + " was lost, and workers of this node " +
+                       "cannot continue with another process in its place"};
 }
 
 // Other workers may be lost at the same time, or their replacements may still start: living workers
 // that have the run's state wait for all of them.
-bool Replacements::CanReplace(const WorkerRecord& lost) const {
-  if (generation_ == kMostReplacements) return false;
+bool Replacements::CanReplace(const WorkerRecord& lost, bool all_here) const {
+  if (generation_ >= kMostReplacements) return false;
   // A worker that is lost before it has done a step might be lost again and again.
   if (!HasRecovered(lost.local_rank) || !workers_.EndedWell().empty()) return false;
-  bool state_is_left = false;
+  if (FirstObstacle() || out_of_memory_(lost)) return false;
+  return !all_here || std::ranges::any_of(workers_.Living(), [this](const LiveWorker& worker) {
+    return HasRecovered(worker.local_rank);
+  });
+}
+
+std::optional<int> Replacements::FirstObstacle() const {
   for (const LiveWorker& worker : workers_.Living()) {
     const auto flight = flight_.Read(worker.local_rank);
-    if (!flight) return false;
+    if (!flight) return worker.local_rank;
     const bool is_starting =
         GenerationOf(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
-    if (!flight->recovery_generation && !is_starting) return false;
-    state_is_left = state_is_left || HasRecovered(worker.local_rank);
+    if (!flight->recovery_generation && !is_starting) return worker.local_rank;
   }
-  return state_is_left && !out_of_memory_(lost);
+  return std::nullopt;
 }
 
 bool Replacements::HasRecovered(int local_rank) const {

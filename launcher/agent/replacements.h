@@ -23,12 +23,20 @@ class Replacements {
                const std::function<bool(const WorkerRecord&)>& out_of_memory)
       : recorder_(recorder), flight_(flight), workers_(workers), out_of_memory_(out_of_memory) {}
 
-  // Returns the generation of the process that replaces the worker, after marking the worker as
-  // lost for the others; nullopt means that they cannot continue with a replacement.
-  std::optional<int> Begin(const WorkerRecord& lost);
+  // Returns whether the other workers of this node can continue with a replacement. If they are all
+  // workers of the job, one of them must have the run's state.
+  bool CanReplace(const WorkerRecord& lost, bool all_here) const;
+  // Marks a worker of this node as lost, for the others, and returns the generation of the process
+  // that replaces it.
+  Result<int> Begin(const WorkerRecord& lost) { return Begin(lost, generation_ + 1); }
+  // The same with the generation that all nodes have agreed on.
+  Result<int> Begin(const WorkerRecord& lost, int generation);
+  // Marks a worker of another node as lost. Error: workers of this node cannot continue.
+  Status BeginElsewhere(int rank, int generation);
 
  private:
-  bool CanReplace(const WorkerRecord& lost) const;
+  // Returns the first living worker that cannot continue if another is lost.
+  std::optional<int> FirstObstacle() const;
   // Returns whether this worker's latest process has the run's state and can continue if another
   // worker is lost.
   bool HasRecovered(int local_rank) const;
@@ -38,7 +46,7 @@ class Replacements {
   const FlightReader& flight_;
   const GroupWorkers& workers_;
   const std::function<bool(const WorkerRecord&)>& out_of_memory_;
-  int generation_ = 0;              // number of workers that have been replaced
+  int generation_ = 0;              // number of workers of the job that have been replaced
   std::map<int, int> generations_;  // by local rank, of a process that replaced another
 };
 

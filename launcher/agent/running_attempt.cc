@@ -31,15 +31,22 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
   template_ = worker_template;
   GroupHandlers handlers{.on_first_failure = [this](const WorkerRecord& w) { OnFirstFailure(w); },
                          .on_done = [this] { OnWorkersDone(); }};
-  if (plan_.target.is_trainer_config && one_node() && plan_.options.rdzv.rules.max_restarts > 0) {
-    handlers.replacement_of = [this](const WorkerRecord& lost) { return Replace(lost); };
+  const bool replaces = plan_.target.is_trainer_config && plan_.options.rdzv.rules.max_restarts > 0;
+  if (replaces) {
+    handlers.find_replacement = [this](const auto& w, auto then) { lost_workers_->Find(w, then); };
   }
   group_.emplace(surroundings_,
                  GroupRules{.grace = plan_.grace(), .saves = plan_.target.is_trainer_config},
                  template_ != nullptr ? static_cast<WorkerStarter&>(*template_) : program_,
                  std::move(output.plan), *memory_.flight, std::move(handlers));
-  replacements_.emplace(memory_.recorder, *memory_.flight, group_->workers(),
-                        handlers_.out_of_memory);
+  Replacements replacements(memory_.recorder, *memory_.flight, group_->workers(),
+                            handlers_.out_of_memory);
+  if (replaces) {
+    lost_workers_.emplace(
+        surroundings_, plan_.options.rdzv, shared_.membership, std::move(replacements),
+        LostWorkers::Handlers{[this] { return template_->ready(); },
+                              [this](int rank) { return SpecFor(rank); }, handlers_.on_stuck});
+  }
   std::vector<WorkerSpec> specs;
   for (int local_rank = 0; local_rank < plan_.local_world_size(); ++local_rank) {
     specs.push_back(SpecFor(local_rank));
@@ -54,14 +61,6 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
 
 WorkerSpec RunningAttempt::SpecFor(int local_rank) const {
   return MakeWorkerSpec(shared_, local_rank);
-}
-
-std::optional<WorkerSpec> RunningAttempt::Replace(const WorkerRecord& lost) {
-  const auto generation = template_->ready() ? replacements_->Begin(lost) : std::nullopt;
-  if (!generation) return std::nullopt;
-  WorkerSpec spec = SpecFor(lost.local_rank);
-  spec.env.Set("DDPRUN_GENERATION", std::to_string(*generation));
-  return spec;
 }
 
 void RunningAttempt::Stop(int signal) {

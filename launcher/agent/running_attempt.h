@@ -12,7 +12,7 @@
 #include "launcher/agent/attempt_memory.h"
 #include "launcher/agent/hang_guard.h"
 #include "launcher/agent/job_output.h"
-#include "launcher/agent/replacements.h"
+#include "launcher/agent/lost_workers.h"
 #include "launcher/agent/template_host.h"
 #include "launcher/agent/worker_group.h"
 #include "launcher/agent/worker_spec.h"
@@ -28,6 +28,7 @@ class RunningAttempt {
   struct Handlers {
     // Called at most once, with the first worker that failed by itself. The others are stopping.
     std::function<void(const WorkerRecord&)> on_first_failure;
+    std::function<void(const std::string& reason)> on_stuck;  // see LostWorkers::Handlers
     // Called once, from the loop, when no worker and no process that a worker started is left.
     std::function<void()> on_gone;
     // Returns whether a worker that a signal has ended is known to have run out of memory.
@@ -68,7 +69,6 @@ class RunningAttempt {
  private:
   bool one_node() const { return shared_.membership.nnodes == 1; }
   WorkerSpec SpecFor(int local_rank) const;
-  std::optional<WorkerSpec> Replace(const WorkerRecord& lost);
   void OnFirstFailure(const WorkerRecord& worker);
   // Ends the watches, because workers that are stopping do not hang. The first call also notes what
   // the living workers do now, for the reports.
@@ -83,7 +83,7 @@ class RunningAttempt {
   const Clock::Time start_;
   AttemptMemory memory_;
   TemplateHost* template_ = nullptr;
-  std::optional<Replacements> replacements_;
+  std::optional<LostWorkers> lost_workers_;
   bool standings_noted_ = false;
   ProgramStarter program_;                  // starts the workers if there is no template
   std::optional<WorkerGroup> group_;        // set by Start()

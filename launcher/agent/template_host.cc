@@ -54,6 +54,7 @@ Status TemplateHost::EnsureRunning() {
 }
 
 void TemplateHost::Start(std::span<const WorkerSpec> specs, Handlers handlers) {
+  if (!ready_) return handlers.on_done(SystemError("forking a worker", ESRCH));
   std::vector<ForkOrder> orders;
   for (size_t i = 0; i < specs.size(); ++i) {
     const Result<const WorkerFds*> fds = handlers.open(i);

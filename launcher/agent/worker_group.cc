@@ -38,9 +38,6 @@ void WorkerGroup::Start(const std::vector<WorkerSpec>& specs) {
                         if (!status.ok()) return FailStart(status.error());
                         Apply(state_.On(GroupEvent::kStarted));
                       }});
-  // A template that still forks has copies of the descriptors.
-  if (handlers_.replacement_of) return;
-  for (size_t i = 0; i < workers_.size(); ++i) workers_.CloseFds(i);
 }
 
 void WorkerGroup::Replace(size_t index, const WorkerSpec& replacement) {
@@ -65,7 +62,7 @@ void WorkerGroup::Replace(size_t index, const WorkerSpec& replacement) {
 
 void WorkerGroup::Started(size_t index, pid_t pid) {
   workers_.NoteStart(index, pid);
-  if (!handlers_.replacement_of) workers_.CloseFds(index);
+  if (!handlers_.find_replacement) workers_.CloseFds(index);
 }
 
 void WorkerGroup::FailStart(Error error) {
@@ -96,18 +93,20 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
 }
 
 void WorkerGroup::HandleLost(size_t index) {
-  const bool running = state_.phase() == GroupPhase::kRunning && handlers_.replacement_of;
-  // The template is forking the replacement of another worker.
-  if (running && starter_.is_busy()) return lost_.push_back(index);
-  auto replacement = running ? handlers_.replacement_of(workers_.record(index)) : std::nullopt;
-  if (!replacement) return Fail(index);
-  if (state_.On(GroupEvent::kWorkerLost) != GroupAction::kReplace) return;
-  Replace(index, *std::move(replacement));
+  if (state_.phase() != GroupPhase::kRunning || !handlers_.find_replacement) return Fail(index);
+  handlers_.find_replacement(workers_.record(index), [this, index](auto replacement) {
+    lost_.emplace_back(index, std::move(replacement));
+    HandleNextLost();
+  });
 }
 
 void WorkerGroup::HandleNextLost() {
-  const std::vector<size_t> lost = std::exchange(lost_, {});
-  for (const size_t index : lost) HandleLost(index);
+  while (!lost_.empty() && !starter_.is_busy()) {
+    const auto [index, replacement] = std::move(lost_.front());
+    lost_.pop_front();
+    const bool runs = state_.On(GroupEvent::kWorkerLost) == GroupAction::kReplace;
+    runs&& replacement ? Replace(index, *replacement) : Fail(index);
+  }
 }
 
 void WorkerGroup::Fail(size_t index) {

@@ -3,7 +3,7 @@
 
 #include <signal.h>
 
-#include <chrono>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,8 +56,8 @@ class WorkerGroup {
   void FailStart(Error error);
   void Apply(GroupAction action);
   GroupEvent WhenOneFails() const;
-  // Replaces a worker that a signal has ended, or fails the group. HandleNextLost() does so for
-  // workers that were waiting for the starter.
+  // Looks for a replacement of a worker that a signal has ended. HandleNextLost() starts it when
+  // the starter is not busy, or fails the group if there is none.
   void HandleLost(size_t index);
   void HandleNextLost();
   void Replace(size_t index, const WorkerSpec& replacement);
@@ -73,8 +73,8 @@ class WorkerGroup {
   WorkerStarter& starter_;
   GroupWorkers workers_;
   GroupState state_;
-  Clock::Alarm alarm_;        // the end of the grace time; at last the call of on_done
-  std::vector<size_t> lost_;  // workers that wait until the starter is not busy
+  Clock::Alarm alarm_;  // the end of the grace time; at last the call of on_done
+  std::deque<std::pair<size_t, std::optional<WorkerSpec>>> lost_;  // until the starter is not busy
   int stop_signal_ = SIGTERM;
   bool saving_ = false;  // the workers have been told to stop and should save
   std::optional<size_t> first_failure_;

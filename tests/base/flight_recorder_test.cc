@@ -68,7 +68,7 @@ TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
   EXPECT_FALSE(other->IsLost(0, 1));
   EXPECT_FALSE(other->IsLost(1, 0));
   ASSERT_EQ(other->LostWorkersSince(0).size(), 1U);
-  EXPECT_EQ(other->LostWorkersSince(0)[0].local_rank, 0);
+  EXPECT_EQ(other->LostWorkersSince(0)[0].rank, 0);
   EXPECT_TRUE(other->LostWorkersSince(1).empty());
 
   const auto next = Attach(0, 6);

@@ -3,11 +3,14 @@
 #include <fcntl.h>
 
 #include <atomic>
+#include <chrono>
+#include <thread>
 
 #include "base/failure.h"
 #include "base/last_words.h"
 #include "trainer/comm/c10d_store.h"
 #include "trainer/comm/connect_nodes.h"
+#include "trainer/comm/renewal.h"
 
 namespace ddprun::trainer {
 
@@ -55,21 +58,46 @@ Result<StorePtr> ConnectStore(const Environment& environment,
   return StoreOfJob(environment, timeout);
 }
 
-// `generation` is HostProcessGroup::Options::generation.
+using Check = HostProcessGroup::Options::Check;
+
+// `generation` is HostProcessGroup::Options::generation. The exchange calls `check`, if there is
+// one, while it waits.
 Exchange ExchangeOver(rendezvous::TcpStore& store,
                       const Environment& environment,
                       int rank,
                       int generation,
-                      std::chrono::milliseconds timeout) {
+                      std::chrono::milliseconds timeout,
+                      const Check& check = nullptr) {
+  static constexpr std::chrono::milliseconds kPoll{2};
   const std::string prefix = StoreKey(environment, "addresses/" + std::to_string(generation)) + "/";
-  return [&store, rank, prefix, deadline = rendezvous::DeadlineAfter(timeout)](
+  return [&store, rank, prefix, check, deadline = rendezvous::DeadlineAfter(timeout)](
              const std::string& subject, const std::vector<int>& ranks,
              const std::string& own) -> Result<std::vector<std::string>> {
     const auto key = [&](int of) { return prefix + subject + "/" + std::to_string(of); };
     DDPRUN_TRY(store.Set(key(rank), own, deadline));
     std::vector<std::string> keys;
     for (const int each : ranks) keys.push_back(key(each));
+    while (check != nullptr) {
+      DDPRUN_ASSIGN(const bool there, store.Check(keys, deadline));
+      if (there || std::chrono::steady_clock::now() > deadline) break;
+      check();
+      std::this_thread::sleep_for(kPoll);
+    }
     return store.MultiGet(keys, deadline);
+  };
+}
+
+// Returns HostProcessGroup::Options::reconnect.
+auto ReconnectOf(const Environment& environment,
+                 const RankInfo& info,
+                 std::chrono::milliseconds timeout) {
+  return [environment, info, timeout](int generation, const Check& check) {
+    const StorePtr store = ValueOrThrow(StoreOfJob(environment, timeout));
+    const Exchange exchange =
+        ExchangeOver(*store, environment, info.rank, generation, timeout, check);
+    return ValueOrThrow(ConnectNodes(environment, info, store->LocalAddress(), exchange,
+                                     SpinTime(info.local_world_size), ProbeTime()))
+        .wire;
   };
 }
 
@@ -112,9 +140,17 @@ c10::intrusive_ptr<HostProcessGroup> InitProcessGroup(const Environment& environ
                                     .link_gigabit = link_gigabit};
   if (info.local_world_size != info.world_size) {
     const auto spin = SpinTime(info.local_world_size);
-    const Exchange exchange = ExchangeOver(*store, environment, info.rank, generation, timeout);
+    Check check;
+    ProbeTime probes(timeout);
+    if (FirstGeneration(environment) > 0) {
+      check = LossCheck(options);
+      probes.reset();  // the first processes have probed
+    }
+    const Exchange exchange =
+        ExchangeOver(*store, environment, info.rank, generation, timeout, check);
     ConnectedNodes nodes = ValueOrThrow(
-        ConnectNodes(environment, info, store->LocalAddress(), exchange, spin, timeout));
+        ConnectNodes(environment, info, store->LocalAddress(), exchange, spin, probes));
+    options.reconnect = ReconnectOf(environment, info, timeout);
     options.wire = std::move(nodes.wire);
     options.node_of_rank = std::move(nodes.node_of_rank);
   }

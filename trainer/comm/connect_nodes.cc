@@ -93,7 +93,7 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
                                     const std::string& towards_store,
                                     const Exchange& exchange,
                                     std::chrono::nanoseconds spin,
-                                    std::chrono::milliseconds timeout) {
+                                    ProbeTime probes) {
   const std::string master = environment.GetOr("MASTER_ADDR", "127.0.0.1");
   Transport::Options options{.rank = info.rank, .spin = spin};
   options.devices = NetworkDevices(environment, master, towards_store);
@@ -122,9 +122,9 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
   for (const int rank : ranks) {
     first_ranks.emplace(connected.node_of_rank[static_cast<size_t>(rank)], rank);
   }
-  if (first_ranks[info.node_rank] == info.rank) {
+  if (probes && first_ranks[info.node_rank] == info.rank) {
     DDPRUN_TRY(ProbeNodes(environment, options.devices, towards_store, info.node_rank, first_ranks,
-                          exchange, timeout));
+                          exchange, *probes));
   }
   transport->SetPeers(std::move(addresses));
   connected.wire.transport = std::move(transport);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,17 @@ struct ConnectedNodes {
   std::vector<int> node_of_rank;
 };
 
+using ProbeTime = std::optional<std::chrono::milliseconds>;
+
 // Exchanges the network addresses of all ranks. A collective of all ranks. `towards_store`: see
-// NetworkDevices(). It loads UCX: call it after the last fork.
+// NetworkDevices(). `probes`: how long to try the ways between the nodes; nullopt: not at all. It
+// loads UCX: call it after the last fork.
 Result<ConnectedNodes> ConnectNodes(const Environment& environment,
                                     const RankInfo& info,
                                     const std::string& towards_store,
                                     const Exchange& exchange,
                                     std::chrono::nanoseconds spin,
-                                    std::chrono::milliseconds timeout);
+                                    ProbeTime probes);
 
 // Returns UCX's names of the network devices to use: those in DDPRUN_NET_INTERFACE
 // ("eth0,mlx5_0:1"). If the variable is not set, returns the interface with the address

@@ -9,6 +9,7 @@
 #include "trainer/comm/host_process_group_works.h"
 #include "trainer/comm/meeting_errors.h"
 #include "trainer/comm/node_group.h"
+#include "trainer/comm/renewal.h"
 
 namespace ddprun {
 using namespace trainer;  // NOLINT: the internals of this library
@@ -55,12 +56,16 @@ void HostProcessGroup::abort() {
   core_->mailbox.Cancel();
 }
 
+int HostProcessGroup::nodes() const {
+  return core_->placement.nodes();
+}
+
 void HostProcessGroup::CheckRanks() const {
   const std::optional<int> generation = core_->AllRanksGeneration();
-  if (core_->recorder == nullptr || core_->placement.nodes() > 1 || !generation) return;
+  if (core_->recorder == nullptr || !generation) return;
   const std::vector<LostWorker> lost = core_->recorder->LostWorkersSince(*generation);
   if (lost.empty()) return;
-  throw Failure(RankLost(getRank(), lost.front().local_rank, "the end of what it had begun"));
+  throw Failure(RankLost(getRank(), lost.front().rank, "the end of what it had begun"));
 }
 
 void HostProcessGroup::Renew() {
@@ -72,16 +77,7 @@ void HostProcessGroup::Renew() {
   ControlBlock& own = before->region->control(before->local_rank());
   own.given_up = true;
   AdvanceAndWake(own.arrived, own.sleepers, own.arrived);
-  ThrowIfError(before->region->Renew(before->generation + 1));
-  core_ = std::make_shared<HostProcessGroupCore>(before->region,
-                                                 Options{.rank = getRank(),
-                                                         .size = getSize(),
-                                                         .timeout = before->timeout.load(),
-                                                         .generation = before->generation + 1,
-                                                         .recorder = before->recorder,
-                                                         .link_gigabit = before->link_gigabit},
-                                                 before->spin);
-  core_->algorithm = before->algorithm.load();
+  core_ = RenewedCore(*before);
 }
 
 void HostProcessGroup::FreeOldGenerations() {
@@ -100,15 +96,17 @@ void HostProcessGroup::Stream(int root,
                               bool takes,
                               const std::function<void(const PassBytes& pass)>& use) {
   Run(c10d::OpType::BROADCAST, /*async=*/false, {}, [&, core = core_.get()]() -> Status {
-    auto& group = dynamic_cast<NodeGroup&>(core->group);
-    return group.Stream(root, takes, core->timeout.load(), [&](const trainer::PassBytes& pass) {
+    const auto pass_on = [&](const trainer::PassBytes& pass) {
       try {
         use([&](void* data, size_t bytes) { ThrowIfError(pass(data, bytes)); });
       } catch (const Failure& failure) {
         return Status(failure.error());  // because other ranks wait at the end of the stream
       }
       return Status();
-    });
+    };
+    if (nodes() > 1) return pass_on(PassOverNodes(*core, root, takes));
+    auto& group = dynamic_cast<NodeGroup&>(core->group);
+    return group.Stream(root, takes, core->timeout.load(), pass_on);
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -28,6 +29,10 @@ struct HostProcessGroup::Options {
   // The ranks' numbers in the job, for errors and the recorder. Empty: as in this group.
   std::vector<int> names = {};
   trainer::GroupWire wire = {};
+  // Connects the ranks of all nodes anew for a generation; `check` throws Failure to give up.
+  // Empty: ranks on several nodes are not replaced.
+  using Check = std::function<void()>;
+  std::function<trainer::GroupWire(int generation, const Check& check)> reconnect = {};
   size_t heap_bytes = trainer::kHeapBytes;  // address space for each rank; equal on all ranks
   double link_gigabit = 0;  // the rate of an emulated link (emulated_link.h); 0: none
 

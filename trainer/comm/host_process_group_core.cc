@@ -26,6 +26,7 @@ HostProcessGroupCore::HostProcessGroupCore(std::shared_ptr<SharedRegion> memory,
       spin(spin_time),
       timeout(options.timeout),
       link_gigabit(options.link_gigabit),
+      reconnect(options.reconnect),
       collectives(MakeCollectives()),
       group(*collectives),
       mailbox(*region,
@@ -51,10 +52,13 @@ std::unique_ptr<Collectives> HostProcessGroupCore::MakeCollectives() const {
       WaitOnLink(SecondsOnLink(header, placement.size(), link_gigabit), cancelled);
     };
   }
-  if (placement.nodes() > 1) {
+  const bool several_nodes = placement.nodes() > 1;
+  if (const auto of_all = AllRanksGeneration()) {
+    options.losses = LossWatch(recorder.get(), *of_all, several_nodes);
+  }
+  if (several_nodes) {
     return std::make_unique<MultiNodeGroup>(*region, placement, wire, options);
   }
-  options.generation = AllRanksGeneration();
   return std::make_unique<NodeGroup>(*region, std::move(options));
 }
 

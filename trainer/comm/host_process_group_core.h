@@ -31,6 +31,7 @@ struct HostProcessGroupCore {
   std::atomic<AllReduceAlgorithm> algorithm = AllReduceAlgorithm::kDirect;
   std::atomic<uint64_t> begun = 0;  // collectives begun so far
   const double link_gigabit;
+  const decltype(Options::reconnect) reconnect;
   const std::unique_ptr<Collectives> collectives;
   Collectives& group;
   Mailbox mailbox;

@@ -1,6 +1,8 @@
 #include "trainer/comm/node_link.h"
 
 #include <algorithm>
+#include <optional>
+#include <thread>
 
 #include "trainer/comm/meeting_errors.h"
 #include "trainer/comm/packed_error.h"
@@ -11,6 +13,10 @@ namespace {
 
 // Time that a wait continues after the deadline, to learn of a failure on another node.
 constexpr std::chrono::milliseconds kNewsGrace{1000};
+// Time for the launchers to tell all nodes that a rank is lost, after its connections have ended.
+constexpr std::chrono::milliseconds kLossNews{5000};
+// Time between two looks for lost ranks.
+constexpr std::chrono::milliseconds kLossPoll{10};
 // Time that a failed rank waits for its report to leave.
 constexpr std::chrono::milliseconds kLastWords{300};
 
@@ -108,6 +114,7 @@ Status NodeLink::Check(const NodeOperation& operation) {
   });
   for (auto request = ended; request != running_.end(); ++request) {
     if ((*request)->status.ok()) continue;
+    if (auto loss = LossIn(operation, kLossNews)) return *std::move(loss);
     DDPRUN_TRY(CompareHeaders());  // other operations' messages may not fit
     Error error = (*request)->status.error();
     return std::move(error).While("In " + Describe(operation.header));
@@ -116,12 +123,29 @@ Status NodeLink::Check(const NodeOperation& operation) {
   return {};
 }
 
-Status NodeLink::WaitForNews(const NodeOperation& operation, uint64_t seen) {
-  const Transport::Limits limits{operation.deadline + kNewsGrace, meeting_.cancelled()};
-  if (wire_.transport->WaitForCompletion(seen, limits)) return {};
-  if (meeting_.cancelled()) {
-    return CollectiveCancelled(placement_.NameOf(placement_.rank()), operation);
+std::optional<Error> NodeLink::LossIn(const NodeOperation& operation,
+                                      std::chrono::milliseconds limit) const {
+  const LossWatch& losses = meeting_.losses();
+  const Clock::time_point end = Clock::now() + limit;
+  for (;;) {
+    if (const auto lost = losses.LostRank()) {
+      return RankLost(placement_.rank(), *lost, Describe(operation.header));
+    }
+    if (!losses.may_continue() || meeting_.cancelled() || Clock::now() >= end) return std::nullopt;
+    std::this_thread::sleep_for(kLossPoll);
   }
+}
+
+Status NodeLink::WaitForNews(const NodeOperation& operation, uint64_t seen) {
+  const Clock::time_point end = operation.deadline + kNewsGrace;
+  do {
+    const Clock::time_point look = std::min(end, Clock::now() + kLossPoll);
+    if (wire_.transport->WaitForCompletion(seen, {look, meeting_.cancelled()})) return {};
+    if (meeting_.cancelled()) {
+      return CollectiveCancelled(placement_.NameOf(placement_.rank()), operation);
+    }
+    if (auto loss = LossIn(operation, {})) return *std::move(loss);
+  } while (Clock::now() < end);
   return TimedOut(operation);
 }
 
@@ -160,6 +184,11 @@ Status NodeLink::AwaitAll(const NodeOperation& operation) {
 void NodeLink::Fail(const Error& error) {
   if (failed_) return;
   failed_ = error;
+  // The launchers have told all ranks of a lost one, and a lost one takes no message.
+  if (error.code == Code::kRankLost) {
+    wire_.transport->Abort();
+    return running_.clear();
+  }
   const std::string packed = PackError(error);
   std::vector<Handle> words;
   for (const auto& witness : witnesses_) {

@@ -96,6 +96,10 @@ class NodeLink {
     Handle receive;
   };
 
+  // Returns the error if a rank of any node was lost, and ranks can be replaced. Waits at most
+  // `limit` for the launcher to say so.
+  std::optional<Error> LossIn(const NodeOperation& operation,
+                              std::chrono::milliseconds limit) const;
   Status CompareHeaders();
   Status Check(const NodeOperation& operation);
   Status WaitForNews(const NodeOperation& operation, uint64_t seen);

@@ -135,9 +135,7 @@ Error NodeMeeting::TimedOut(const NodeOperation& operation) {
 }
 
 bool NodeMeeting::IsLost(int rank) const {
-  if (region_.control(rank).given_up) return true;
-  return options_.recorder != nullptr && options_.generation &&
-         options_.recorder->IsLost(rank, *options_.generation);
+  return region_.control(rank).given_up || options_.losses.EndsWaitFor(rank);
 }
 
 Status NodeMeeting::WaitFor(int rank,

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "trainer/comm/chunk.h"
 #include "trainer/comm/futex_wait.h"
+#include "trainer/comm/loss_watch.h"
 #include "trainer/comm/node_operation.h"
 #include "trainer/comm/shared_region.h"
 
@@ -24,10 +25,9 @@ class NodeMeeting {
     std::chrono::nanoseconds spin = std::chrono::microseconds(20);
     // Records the progress of each operation; nullptr means none. Outlives the group.
     FlightRecorder* recorder = nullptr;
-    // For the group of all ranks of one node, with a recorder: if a rank is lost in this generation
-    // or has given it up, waits for it end with Code::kRankLost. All living ranks fail in one
-    // operation, unless one gives up before.
-    std::optional<int> generation = {};
+    // Waits for a lost rank, or one that has given up, end with Code::kRankLost. On one node all
+    // living ranks fail in one operation, unless one gives up before.
+    LossWatch losses = {};
     // The numbers of this node's ranks in errors; empty: their places in the node.
     std::vector<int> names = {};
     uint16_t group = 0;                    // Collective::group, for the recorder
@@ -41,6 +41,7 @@ class NodeMeeting {
   NodeMeeting(const NodeMeeting&) = delete;
   NodeMeeting& operator=(const NodeMeeting&) = delete;
 
+  const LossWatch& losses() const { return options_.losses; }
   int self() const { return options_.rank; }  // this rank's place in the node
   int size() const { return region_.local_size(); }
   int NameOf(int rank) const;

@@ -71,6 +71,7 @@ void BetweenSteps::SumBeforeUpdate(const StepResult& result) {
   // Copies buffers (BatchNorm's) to all ranks, so that a lost rank 0 is not the only owner.
   run_.strategy->BeforeEvaluation();
   reports_.SumBeforeUpdate(result, votes);
+  recovery_.Commit();
 }
 
 void BetweenSteps::FinishSave() {

@@ -35,7 +35,9 @@ bool LostAnother(const Failure& failure) {
 
 }  // namespace
 
-void Recovery::Enable() {
+void Recovery::Enable(bool replaces) {
+  group_ = nullptr;
+  if (!replaces) return;
   // All axes must use one group, and a replacement begins on the CPU.
   if (run_.mesh.data.group != run_.mesh.control || !run_.mesh.device.is_cpu()) return;
   group_ = dynamic_cast<HostProcessGroup*>(run_.mesh.control.get());
@@ -81,16 +83,31 @@ void Recovery::Repeat(const std::string& where, const std::function<void()>& par
   const std::vector<at::Tensor> buffers = run_.model->buffers();
   std::vector<at::Tensor> before;
   for (const at::Tensor& buffer : buffers) before.push_back(buffer.clone());
-  for (bool again = false;; again = true) {
+  for (;;) {
     try {
-      if (again) ShareState();
+      if (has_met_) ShareState();
+      has_committed_ = false;
       part();
+      if (!has_committed_) Commit();
       return FinishGeneration(where);
     } catch (const Failure& failure) {
       if (!LostAnother(failure)) throw;
     }
-    BeginGeneration();  // ends all operations that write to the buffers
+    if (!has_met_) MeetAgain();
     for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(before[i]);
+  }
+}
+
+void Recovery::Commit() {
+  has_committed_ = true;
+  if (group_ == nullptr || group_->nodes() == 1) return;
+  try {
+    return run_.WaitForAllRanks();
+  } catch (const Failure& failure) {
+    if (!LostAnother(failure)) throw;
+    MeetAgain();
+    // Those who have passed wait in ShareState(), to which this rank comes with its next part.
+    if (std::ranges::max(next_parts_) <= parts_ + 1) throw;
   }
 }
 
@@ -100,6 +117,7 @@ void Recovery::JoinAsReplacement() {
   for (bool again = false;; again = true) {
     try {
       if (again) BeginGeneration();
+      Meet();
       return ShareState();
     } catch (const Failure& failure) {
       if (!LostAnother(failure)) throw;
@@ -116,17 +134,36 @@ void Recovery::BeginGeneration() {
   run_.mesh.SetTimeout(std::chrono::seconds(run_.job.config.comm.init_timeout_seconds));
 }
 
+// A collective, after which no rank uses the memory of the lost rank.
+void Recovery::Meet() {
+  const Axis& world = run_.mesh.world;
+  const at::Tensor numbers = at::zeros({world.size}, at::kLong);
+  auto* const all = numbers.mutable_data_ptr<int64_t>();
+  all[world.rank] = has_state_ ? parts_ + 1 : 0;
+  AllReduceOnHost(run_.mesh.control.get(), numbers);
+  next_parts_.assign(all, all + world.size);
+  has_met_ = true;
+}
+
+// Ends all running operations, and meets the other ranks in the next generation in which none is
+// lost.
+void Recovery::MeetAgain() {
+  for (has_met_ = false; !has_met_;) {
+    BeginGeneration();
+    try {
+      Meet();
+    } catch (const Failure& failure) {
+      if (!LostAnother(failure)) throw;
+    }
+  }
+}
+
 // A collective. Afterwards all ranks have the state of the run.
 void Recovery::ShareState() {
   const Axis& world = run_.mesh.world;
-  // After this all-reduce no rank uses the memory of the lost rank.
-  const at::Tensor lacking = at::zeros({world.size}, at::kLong);
-  auto* const lacks = lacking.mutable_data_ptr<int64_t>();
-  lacks[world.rank] = has_state_ ? 0 : 1;
-  AllReduceOnHost(run_.mesh.control.get(), lacking);
-  int giver = 0;
-  while (giver < world.size && lacks[giver] != 0) ++giver;
-  if (giver == world.size) {
+  has_met_ = false;  // whatever happens now, they have to meet again before they come back
+  const auto newest = std::ranges::max_element(next_parts_);
+  if (*newest == 0) {
     throw Failure(Error{.title = "NO RANK IS LEFT",
                         .where = "rank " + std::to_string(world.rank),
                         .what = "All ranks were killed that had the state of the run.",
@@ -134,6 +171,7 @@ void Recovery::ShareState() {
                                 "(--max_restarts).",
                         .page = "no-rank-left"});
   }
+  const auto giver = static_cast<int>(newest - next_parts_.begin());
   const auto since = [this] { return SecondsSinceLoss(*run_.recorder, group_->generation()); };
   run_.log.Debug("meeting the others in a new generation", {{"after_seconds", since()}});
   run_.strategy->Rejoin(giver);
@@ -144,13 +182,14 @@ void Recovery::ShareState() {
     visitor.Section("recovery.");
     visitor.Number("engine", engine);
     visitor.Number("finished", finished_);
+    visitor.Number("parts", parts_);
     UseMatmulEngine(static_cast<MatmulEngine>(engine));
   });
   run_.log.Debug("state shared", {{"from", std::to_string(giver)}, {"after_seconds", since()}});
   has_state_ = true;
   checkpoints_.GiveUp(run_.observers, group_->generation(),
                       {.rank = world.rank, .size = world.size});
-  if (lacks[0] == 0) return;
+  if (next_parts_[0] > 0) return;
   // The save of the lost rank 0 stays unfinished. After this wait all other ranks have left it.
   run_.WaitForAllRanks();
   if (world.rank != 0) return;
@@ -162,16 +201,17 @@ void Recovery::ShareState() {
 
 // Notes that all ranks have done a part, and reports the ranks that were replaced.
 void Recovery::FinishGeneration(const std::string& where) {
+  ++parts_;
   if (!std::exchange(has_finished_a_part_, true)) EnterPhase(phase_);
   const int generation = group_->generation();
   if (generation == finished_) return;
   group_->FreeOldGenerations();
   for (const LostWorker& worker : run_.recorder->LostWorkersSince(static_cast<int>(finished_))) {
-    if (run_.observers == nullptr || run_.recorder->IsLost(worker.local_rank, generation)) continue;
+    if (run_.observers == nullptr || worker.generation > generation) continue;
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - worker.time;
     std::array<char, 64> seconds;
     std::snprintf(seconds.data(), seconds.size(), "%.2f", time.count());
-    run_.observers->Note("rank " + std::to_string(worker.local_rank) + " was lost: recovered in " +
+    run_.observers->Note("rank " + std::to_string(worker.rank) + " was lost: recovered in " +
                          seconds.data() + " s, " + where);
   }
   finished_ = generation;

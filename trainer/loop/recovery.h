@@ -5,11 +5,17 @@
 // repeat the step. If a rank dies later, all finish the step, and repeat the next part of the run:
 // a step, an evaluation, or the meeting at the end. Then all ranks go through every generation of
 // the group until one in which no rank is lost.
+//
+// On several nodes the living ranks do not fail in the same collective. So a part ends with
+// Commit(), before it changes anything: a rank that has come there has all that it needs. If a rank
+// is lost there, some may have passed it and others not. They say so when they meet again, and the
+// others finish the part, too.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "trainer/loop/checkpointing.h"
 #include "trainer/loop/run_state.h"
@@ -27,8 +33,8 @@ class Recovery {
   Recovery(RunState& run, Checkpointing& checkpoints, VisitState unsaved)
       : run_(run), checkpoints_(checkpoints), unsaved_(std::move(unsaved)) {}
 
-  // From now on lost ranks are replaced, if this mesh allows it.
-  void Enable();
+  // From now on lost ranks are replaced or not, if this mesh allows it. Before the first part.
+  void Enable(bool replaces);
   bool is_on() const { return group_ != nullptr; }
   // Gets the state of the run from another rank. Call it on a process that replaces a lost rank.
   void JoinAsReplacement();
@@ -39,6 +45,10 @@ class Recovery {
   // Runs `part` on all ranks. If a rank is lost in it, runs it again with the replacement. `where`
   // is for people: "in step 5".
   void Repeat(const std::string& where, const std::function<void()>& part);
+  // A collective at the end of a part's collectives, before the part changes anything: a part that
+  // changes something calls it, and Repeat() does so after any other. Does nothing on one node. If
+  // a rank is lost, returns if the part counts, and otherwise throws.
+  void Commit();
   // Throws Failure if a rank was lost, because the results of this rank would be useless.
   void CheckRanks();
   bool HasLostRank() const;
@@ -50,6 +60,8 @@ class Recovery {
  private:
   void MakeReplaceable(bool replaceable);
   void BeginGeneration();
+  void Meet();
+  void MeetAgain();
   void ShareState();
   void FinishGeneration(const std::string& where);
 
@@ -63,6 +75,12 @@ class Recovery {
   bool has_finished_a_part_ = false;
   bool is_finishing_ = false;  // soon no rank waits for another
   int64_t finished_ = 0;       // the generation in which the last part was done
+  int64_t parts_ = 0;          // done
+  // By rank, in the last Meet(): the number of the part that it does next, from 1 on; 0: it lacks
+  // the state of the run.
+  std::vector<int64_t> next_parts_;
+  bool has_committed_ = false;
+  bool has_met_ = false;  // again, since a rank was lost, without ShareState() yet
 };
 
 }  // namespace ddprun::trainer

@@ -98,8 +98,7 @@ void Trainer::Fit(const Observers* observers) {
   if (!stopped_) evaluations_.ShowAverages(true);
   const int parts = run_.mesh.tensor.size * run_.mesh.pipeline.size;
   if (stopped_ || (parts == 1 && run_.strategy->holds_whole_model())) return;
-  const std::shared_ptr<Model> whole = GatherModel(run_.job, *run_.strategy, run_.mesh);
-  if (whole != nullptr) run_.model = whole;
+  if (auto whole = GatherModel(run_.job, *run_.strategy, run_.mesh)) run_.model = whole;
 }
 
 void Trainer::RunEpoch(int64_t epoch) {

@@ -61,7 +61,7 @@ class Trainer {
   // From now on, if a rank is killed, the others repeat the step or evaluation together with the
   // process that replaces it. That process calls JoinAsReplacement() after Build(), and neither
   // Restore() nor SaveTo(). On all ranks, before Restore(), if RecoveryObstacle() is empty.
-  void ReplaceLostRanks() { recovery_.Enable(); }
+  void ReplaceLostRanks(bool replaces = true) { recovery_.Enable(replaces); }
   void JoinAsReplacement();
   Checkpointing& checkpoints() { return checkpoints_; }
   // Reports the last step and evaluation if the lost rank 0 died before it wrote them. `written` is

@@ -123,6 +123,7 @@ std::vector<std::string> Resume(const Job& job,
     trainer.SaveTo(shared.place, view.part);
   } else {
     lines.push_back(SaveWithoutSharedFolder(job, shared, view, trainer));
+    trainer.ReplaceLostRanks(false);  // a replacement would not know which ranks save
   }
   std::optional<Checkpoint> opened;
   while (!shared.saved.path.empty()) {

@@ -45,10 +45,24 @@ void SetThreads(const TrainingConfig& training, const Environment& environment) 
   if (threads > 0) at::set_num_threads(static_cast<int>(threads));
 }
 
+// Calls `meet` until no rank is lost while a replacement meets the others. Each call makes the next
+// generation.
+template <typename MeetFunction>
+auto MeetAnyGeneration(const Environment& environment, const MeetFunction& meet) {
+  for (;;) {
+    try {
+      return meet();
+    } catch (const Failure& failure) {
+      const bool lost = failure.error().code == Code::kRankLost;
+      if (!lost || FirstGeneration(environment) == 0) throw;
+    }
+  }
+}
+
 Mesh MeetOthers(const Job& job,
                 const RankInfo& rank,
                 const Environment& environment,
-                std::shared_ptr<FlightRecorder> recorder,
+                const std::shared_ptr<FlightRecorder>& recorder,
                 const Log& log) {
   const auto timeout = std::chrono::seconds(job.config.comm.init_timeout_seconds);
   const ParallelDims dims = ValueOrThrow(ResolveDims(job.config, rank.world_size));
@@ -58,8 +72,9 @@ Mesh MeetOthers(const Job& job,
     return mesh;
   }
   if (dims.needs_group()) {
-    auto group =
-        InitProcessGroup(environment, timeout, std::move(recorder), job.config.comm.emulated_link);
+    const double link = job.config.comm.emulated_link;
+    auto group = MeetAnyGeneration(
+        environment, [&] { return InitProcessGroup(environment, timeout, recorder, link); });
     group->SetAllReduceAlgorithm(job.config.comm.algorithm);
     mesh = MakeMesh(group, dims);
   }
@@ -84,8 +99,7 @@ bool RecoversFromPeers(const Config& config,
   if (rank.world_size == 1 || config.run.recovery == "none" || !restarts || *restarts == 0) {
     return false;
   }
-  std::string obstacle = ObstacleTo("run.recovery", config);
-  if (rank.local_world_size != rank.world_size) obstacle = "several nodes";
+  const std::string obstacle = ObstacleTo("run.recovery", config);
   if (!obstacle.empty()) log.Debug("no recovery without a restart", {{"because_of", obstacle}});
   return obstacle.empty();
 }

@@ -30,7 +30,8 @@ std::vector<int> EndOf(int last, bool large, bool meets, uint32_t seed) {
   RunRanks(kThree, [&](int rank) {
     std::mt19937 draw(seed + static_cast<uint32_t>(rank));
     const auto recorder = *FlightRecorder::Attach(recorders, rank, rank);
-    NodeGroup group(*region, {.rank = rank, .recorder = recorder.get(), .generation = 0});
+    NodeGroup group(*region,
+                    {.rank = rank, .recorder = recorder.get(), .losses = {recorder.get(), 0}});
     std::vector<float> data(large ? 100'000 : 100, 1.0F);
     for (int i = 0; i < 8; ++i) {
       Nap(draw());

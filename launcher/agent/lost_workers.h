@@ -1,0 +1,54 @@
+// Replaces the workers of this node that signals have ended, while all others go on. The agents of
+// several nodes agree on each replacement (loss_board.h).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "launcher/agent/agent_plan.h"
+#include "launcher/agent/group_handlers.h"
+#include "launcher/agent/loss_board.h"
+#include "launcher/agent/replacements.h"
+#include "launcher/agent/worker_spec.h"
+
+namespace ddprun::launcher {
+
+// Use it on the loop thread only.
+class LostWorkers {
+ public:
+  struct Handlers {
+    std::function<bool()> can_fork;
+    std::function<WorkerSpec(int local_rank)> spec_of;
+    // Called if a worker of another node was lost, and workers of this node cannot continue.
+    std::function<void(const std::string& reason)> on_stuck;
+  };
+
+  // `replacements`: of this attempt; the arguments must outlive this object.
+  LostWorkers(const GroupSurroundings& surroundings,
+              const rendezvous::RendezvousOptions& options,
+              const rendezvous::Membership& membership,
+              Replacements replacements,
+              Handlers handlers);
+
+  // As GroupHandlers::find_replacement.
+  void Find(const WorkerRecord& lost, const GroupHandlers::Then& then);
+
+ private:
+  bool one_node() const { return !losses_; }
+  std::optional<WorkerSpec> SpecOf(const Result<int>& generation, int local_rank) const;
+  void OnLoss(const Loss& loss);
+  void OnNoLosses(const std::string& reason);
+
+  const GroupSurroundings surroundings_;
+  const rendezvous::Membership& membership_;
+  const Handlers handlers_;
+  Replacements replacements_;
+  std::optional<LossBoard> losses_;  // with several nodes
+  // By local rank: lost workers that this node has announced.
+  std::map<int, std::pair<WorkerRecord, GroupHandlers::Then>> announced_;
+};
+
+}  // namespace ddprun::launcher
