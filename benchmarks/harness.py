@@ -10,8 +10,10 @@ import json
 import os
 import pathlib
 import platform
+import shlex
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -107,6 +109,19 @@ def ddprun(options, ranks):
 
 def torchrun(ranks):
     return [VENV / "torchrun", f"--nproc_per_node={ranks}"]
+
+
+def on_nodes(nodes, launcher, rest):
+    """The command that starts a launcher, ddprun or torchrun, on so many nodes, all of them here."""
+    if nodes == 1:
+        return [*launcher, *rest]
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    agents = [shlex.join(map(str, [*launcher, f"--nnodes={nodes}", f"--node_rank={node}",
+                                   "--master_addr=127.0.0.1", f"--master_port={port}", *rest]))
+              for node in range(nodes)]
+    return ["sh", "-c", "trap 'trap - TERM; kill 0' TERM; " + " & ".join(agents) + " & wait"]
 
 
 def measures_torch(options):

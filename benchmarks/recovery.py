@@ -6,6 +6,8 @@ run.recovery "none", and a checkpoint of some steps before: all ranks start agai
 same model in Python, DistributedDataParallel over Gloo, started again by torchrun, which loads what
 it has saved. Each round kills one rank once, at a moment within a step.
 
+--nodes 2 divides the ranks among two agents, whose ranks are connected by TCP.
+
 Before each kill as much memory as the new process will need is used and given back. Hypervisors
 that take free memory from a machine ("free page reporting") give it anew at its first use, which
 was seen to take up to 5 ms for each MiB: that is no time of the program. --cold leaves it out.
@@ -75,7 +77,7 @@ def kill_one(process, program, folder, path, cold):
     turns.wait_for(lambda: len(turns.steps_of(path)) >= WARM_STEPS + 3, process, folder)
     step = harness.median(turns.steps_between(turns.steps_of(path)[1:]))
     time.sleep(random.uniform(0, step))
-    victim = workers_of(process, program)[2]
+    victim = workers_of(process, program)[-2]  # launchers come before workers
     if not cold:
         warm_memory()  # last: some hypervisors take it within a tenth of a second
     begin = time.time()
@@ -96,9 +98,11 @@ def peer(options):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         with open(os.path.join(folder, "out"), "w", encoding="utf-8") as out:
             process = harness.start(
-                [*harness.torchrun(options.ranks), "--max_restarts=1", "--monitor_interval=0.1",
-                 str(harness.ROOT / "benchmarks/peers/recovery.py"), folder, str(BATCH),
-                 str(WARM_STEPS), json.dumps(SIZES)], {"OMP_NUM_THREADS": "1"},
+                harness.on_nodes(
+                    options.nodes, harness.torchrun(options.ranks // options.nodes),
+                    ["--max_restarts=1", "--monitor_interval=0.1",
+                     str(harness.ROOT / "benchmarks/peers/recovery.py"), folder, str(BATCH),
+                     str(WARM_STEPS), json.dumps(SIZES)]), {"OMP_NUM_THREADS": "1"},
                 stdout=out, stderr=out)
             try:
                 return kill_one(process, b"peers/recovery.py\0", folder,
@@ -132,6 +136,8 @@ def measure_recovery(options):
 def main():
     parser = harness.parser(__doc__.splitlines()[0], rounds=5)
     parser.add_argument("--ranks", type=int, default=4, help="default: %(default)s")
+    parser.add_argument("--nodes", type=int, default=1,
+                        help="among which the ranks are divided, all on this machine")
     parser.add_argument("--cost", action="store_true", help="the median step with it and without")
     parser.add_argument("--cold", action="store_true", help="leave the machine's free memory alone")
     options = parser.parse_args()

@@ -72,8 +72,10 @@ def job(options, make_config):
         with open(path, "w", encoding="utf-8") as file:
             json.dump(make_config(folder), file)
         with open(os.path.join(folder, "out"), "w", encoding="utf-8") as out:
-            process = harness.start([*harness.ddprun(options, options.ranks), "--max_restarts=1",
-                                     path], stdout=out, stderr=out)
+            nodes = getattr(options, "nodes", 1)
+            command = harness.on_nodes(nodes, harness.ddprun(options, options.ranks // nodes),
+                                       ["--max_restarts=1", path])
+            process = harness.start(command, stdout=out, stderr=out)
             try:
                 yield process, folder, os.path.join(folder, "run/metrics.jsonl")
             finally:

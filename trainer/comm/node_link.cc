@@ -184,8 +184,8 @@ Status NodeLink::AwaitAll(const NodeOperation& operation) {
 void NodeLink::Fail(const Error& error) {
   if (failed_) return;
   failed_ = error;
-  // The launchers have told all ranks of a lost one, and a lost one takes no message.
-  if (error.code == Code::kRankLost) {
+  // The launchers have told all ranks, and the lost one takes no message.
+  if (meeting_.losses().LostRank()) {
     wire_.transport->Abort();
     return running_.clear();
   }
