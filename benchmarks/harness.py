@@ -112,7 +112,7 @@ def torchrun(ranks):
 
 
 def on_nodes(nodes, launcher, rest):
-    """The command that starts a launcher, ddprun or torchrun, on so many nodes, all of them here."""
+    """The command that starts a launcher, ddprun or torchrun, on so many nodes, all here."""
     if nodes == 1:
         return [*launcher, *rest]
     with socket.socket() as probe:

@@ -33,7 +33,7 @@ Agent::~Agent() = default;
 
 GroupSurroundings Agent::Surroundings() const {
   const AgentSurroundings& s = surroundings_;
-  return {s.io, s.clock, s.processes, s.console, log_, s.group_table, s.readers};
+  return {s.io, s.clock, s.processes, s.console, log_, s.group_table, s.readers, s.open_losses};
 }
 
 void Agent::Start() {

@@ -38,6 +38,7 @@ struct AgentSurroundings {
   const AgentTable& agent_table = kAgentTable;
   const GroupTable& group_table = kGroupTable;
   WorkerReaders readers = {};
+  OpenLossBoard open_losses = {};
 };
 
 // Use it on the loop thread only. kAgentTable (agent_state.h) says what follows each event.
@@ -62,7 +63,6 @@ class Agent {
   void OnStopSignal(int signal, pid_t sender);
   void OnExit(pid_t pid, const ProcessExit& exit);
   void OnTemplateLost(const Error& error);
-
   void StartTemplate();
 
   // The steps of a round, in their order.

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "launcher/agent/group_state.h"
+#include "launcher/agent/loss_board.h"
 #include "launcher/agent/worker_spec.h"
 #include "launcher/hang/hang_watch.h"
 #include "launcher/output/stream_writer.h"
@@ -26,6 +27,7 @@ struct GroupSurroundings {
   const Log& log;
   const GroupTable& table;
   WorkerReaders readers;
+  OpenLossBoard open_losses = {};
 };
 
 struct GroupHandlers {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 
 #include <asio/io_context.hpp>
@@ -53,5 +54,9 @@ class LossBoard {
   rendezvous::StoreConnection announces_;  // apart, because a wait holds up later requests
   rendezvous::StoreConnection waits_;
 };
+
+// Opens the board of a round; a job has none if this is empty.
+using OpenLossBoard = std::function<std::unique_ptr<LossBoard>(
+    const rendezvous::RendezvousOptions&, const rendezvous::Membership&, LossBoard::Handlers)>;
 
 }  // namespace ddprun::launcher

@@ -11,10 +11,10 @@ LostWorkers::LostWorkers(const GroupSurroundings& surroundings,
       membership_(membership),
       handlers_(std::move(handlers)),
       replacements_(std::move(replacements)) {
-  if (membership.nnodes == 1) return;
-  losses_.emplace(surroundings_.io, options, membership_,
-                  LossBoard::Handlers{[this](const Loss& loss) { OnLoss(loss); },
-                                      [this](const std::string& why) { OnNoLosses(why); }});
+  if (one_node() || !surroundings_.open_losses) return;
+  losses_ = surroundings_.open_losses(options, membership_,
+                                      {[this](const Loss& loss) { OnLoss(loss); },
+                                       [this](const std::string& why) { OnNoLosses(why); }});
 }
 
 void LostWorkers::Find(const WorkerRecord& lost, const GroupHandlers::Then& then) {
@@ -22,7 +22,7 @@ void LostWorkers::Find(const WorkerRecord& lost, const GroupHandlers::Then& then
     return then(std::nullopt);
   }
   if (one_node()) return then(SpecOf(replacements_.Begin(lost), lost.local_rank));
-  if (losses_->failed()) return then(std::nullopt);
+  if (losses_ == nullptr || losses_->failed()) return then(std::nullopt);
   announced_[lost.local_rank] = {lost, then};
   losses_->Announce(
       {.node_rank = membership_.node_rank, .local_rank = lost.local_rank, .rank = lost.rank});

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,7 +38,7 @@ class LostWorkers {
   void Find(const WorkerRecord& lost, const GroupHandlers::Then& then);
 
  private:
-  bool one_node() const { return !losses_; }
+  bool one_node() const { return membership_.nnodes == 1; }
   std::optional<WorkerSpec> SpecOf(const Result<int>& generation, int local_rank) const;
   void OnLoss(const Loss& loss);
   void OnNoLosses(const std::string& reason);
@@ -46,7 +47,7 @@ class LostWorkers {
   const rendezvous::Membership& membership_;
   const Handlers handlers_;
   Replacements replacements_;
-  std::optional<LossBoard> losses_;  // with several nodes
+  std::unique_ptr<LossBoard> losses_;  // with several nodes
   // By local rank: lost workers that this node has announced.
   std::map<int, std::pair<WorkerRecord, GroupHandlers::Then>> announced_;
 };

@@ -22,17 +22,23 @@ Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard) {
                .clock = clock,
                .processes = processes,
                .console = console,
-               .open_rendezvous = [&io](const AgentPlan& of, const Log& log) {
-                 rendezvous::RendezvousOptions options = of.options.rdzv;
-                 // SLURM counts how often it has put the job back into the queue, under the same
-                 // id.
-                 const auto restarts = ParseInt(of.env.GetOr("SLURM_RESTART_COUNT", "0"));
-                 options.requeues =
-                     static_cast<int>(std::clamp<int64_t>(restarts.value_or(0), 0, 1 << 30));
-                 options.on_progress = [&log](const std::string& line) { log.Info(line); };
-                 options.on_debug = [&log](const std::string& line) { log.Debug(line); };
-                 return of.options.backend->make(io, std::move(options));
-               }});
+               .open_rendezvous =
+                   [&io](const AgentPlan& of, const Log& log) {
+                     rendezvous::RendezvousOptions options = of.options.rdzv;
+                     // SLURM counts how often it has put the job back into the queue, under the
+                     // same id.
+                     const auto restarts = ParseInt(of.env.GetOr("SLURM_RESTART_COUNT", "0"));
+                     options.requeues =
+                         static_cast<int>(std::clamp<int64_t>(restarts.value_or(0), 0, 1 << 30));
+                     options.on_progress = [&log](const std::string& line) { log.Info(line); };
+                     options.on_debug = [&log](const std::string& line) { log.Debug(line); };
+                     return of.options.backend->make(io, std::move(options));
+                   },
+               .open_losses =
+                   [&io](const auto& options, const auto& membership, auto handlers) {
+                     return std::make_unique<LossBoard>(io, options, membership,
+                                                        std::move(handlers));
+                   }});
   bool over = false;
   const auto on_signal = [&](int signal, pid_t sender) {
     if (signal == SIGCHLD) return processes.OnChildSignal();

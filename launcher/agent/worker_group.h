@@ -31,12 +31,10 @@ class WorkerGroup {
   // Starts the workers. Call it once. A worker that cannot be started ends the group: see
   // start_error().
   void Start(const std::vector<WorkerSpec>& specs);
-
   // Sends the signal to every worker's process group, and SIGKILL after the grace time.
   void Stop(int signal);
   // Sends SIGKILL now.
   void Kill() { Apply(state_.On(GroupEvent::kKillAsked)); }
-
   // Handles the end of a process, if it is a worker of this group.
   void OnExit(pid_t pid, const ProcessExit& exit);
   // Makes a worker's end with code 0 a failure (WorkerRecord::left), unless the group is stopping.
