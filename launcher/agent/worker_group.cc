@@ -104,8 +104,8 @@ void WorkerGroup::HandleNextLost() {
   while (!lost_.empty() && !starter_.is_busy()) {
     const auto [index, replacement] = std::move(lost_.front());
     lost_.pop_front();
-    const bool runs = state_.On(GroupEvent::kWorkerLost) == GroupAction::kReplace;
-    runs&& replacement ? Replace(index, *replacement) : Fail(index);
+    const bool starts = replacement && state_.On(GroupEvent::kWorkerLost) == GroupAction::kReplace;
+    starts ? Replace(index, *replacement) : Fail(index);
   }
 }
 
