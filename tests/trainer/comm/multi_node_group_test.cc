@@ -5,8 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <csignal>
 #include <cstring>
+#include <memory>
+#include <thread>
+#include <vector>
 
 #include "tests/trainer/comm/rank_threads.h"
 #include "trainer/comm/multi_node_slices.h"
@@ -38,8 +42,10 @@ class Nodes {
     for (const auto& transport : transports_) transport->SetPeers(addresses);
   }
 
-  // Runs body(group, rank) for every rank.
-  void Run(const std::function<void(Collectives& group, int rank)>& body) {
+  // Runs body(group, rank) for every rank, whose losses `losses_of` watches.
+  void Run(
+      const std::function<void(Collectives& group, int rank)>& body,
+      const std::function<LossWatch(int rank)>& losses_of = [](int) { return LossWatch(); }) {
     const int size = static_cast<int>(node_of_.size());
     RunRanks(size, [&](int rank) {
       const NodePlacement placement(rank, node_of_);
@@ -51,6 +57,7 @@ class Nodes {
       MultiNodeGroup group(*region, placement, wire,
                            {.rank = placement.LocalOf(rank),
                             .spin = std::chrono::nanoseconds(0),
+                            .losses = losses_of(rank),
                             .names = placement.MemberNames(placement.node())});
       body(group, rank);
     });
@@ -426,6 +433,40 @@ TEST(MultiNodeGroup, NamesTheRanksOfASilentNode) {
   for (const size_t rank : {0U, 1U}) {
     EXPECT_EQ(errors[rank].title, "COLLECTIVE TIMED OUT");
     EXPECT_NE(errors[rank].what.find("2, 3"), std::string::npos) << errors[rank].what;
+  }
+}
+
+// Each rank in the operation in which it is at that moment.
+TEST(MultiNodeGroup, ALostRankEndsTheWaitsOfAllNodes) {
+  constexpr int kLost = 2;
+  for (const size_t count : {size_t{10}, size_t{300'000}}) {
+    const std::array<UniqueFd, 2> files = {*CreateFlightRecorderFile(2),
+                                           *CreateFlightRecorderFile(2)};
+    std::vector<std::unique_ptr<FlightRecorder>> recorders;
+    for (int rank = 0; rank < 4; ++rank) {
+      recorders.push_back(*FlightRecorder::Attach(files[rank / 2], rank % 2, rank));
+    }
+    Nodes nodes({0, 0, 1, 1});
+    nodes.Run(
+        [&](Collectives& group, int rank) {
+          std::vector<float> data(count, 1);
+          for (int i = 0;; ++i) {
+            if (rank == kLost && i == 3) break;
+            const Status done =
+                group.AllReduce(data.data(), count, DataType::kFloat32, Reduction::kMax, Soon());
+            if (done.ok()) continue;
+            EXPECT_EQ(done.error().code, Code::kRankLost) << done.error().what;
+            EXPECT_TRUE(done.error().what.starts_with("Rank 2 ended")) << done.error().what;
+            EXPECT_GE(i, 2) << "rank " << rank;  // the lost one may have ended it first
+            return;
+          }
+          EXPECT_TRUE(MarkLost(files[1], kLost % 2, 1).ok());
+          std::this_thread::sleep_for(std::chrono::milliseconds(30));
+          EXPECT_TRUE(MarkLostElsewhere(files[0], kLost, 1).ok());
+        },
+        [&](int rank) {
+          return LossWatch(recorders[rank].get(), /*generation=*/0, /*several_nodes=*/true);
+        });
   }
 }
 
