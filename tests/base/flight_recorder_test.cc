@@ -68,7 +68,7 @@ TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
   EXPECT_FALSE(other->IsLost(0, 1));
   EXPECT_FALSE(other->IsLost(1, 0));
   ASSERT_EQ(other->LostWorkersSince(0).size(), 1U);
-  EXPECT_EQ(other->LostWorkersSince(0)[0].rank, 0);
+  EXPECT_EQ(other->LostWorkersSince(0)[0].rank, 6);  // in the job
   EXPECT_TRUE(other->LostWorkersSince(1).empty());
 
   const auto next = Attach(0, 6);
@@ -214,6 +214,22 @@ TEST_F(FlightRecorderTest, GoesBackToThePhaseAroundAnInnerOne) {
   StopNotingPhases();
   BeginPhase(StepPhase::kUpdate);
   EXPECT_EQ(Read(0)->step_phase, StepPhase::kBetween);
+}
+
+TEST_F(FlightRecorderTest, TellsOfAProcessOfAnotherNode) {
+  const auto recorder = Attach(1, 7);
+  EXPECT_FALSE(recorder->IsAnyLost(0));
+  ASSERT_TRUE(MarkLostElsewhere(file_, 12, 3).ok());
+  EXPECT_TRUE(recorder->IsAnyLost(2));
+  EXPECT_FALSE(recorder->IsAnyLost(3));
+  EXPECT_FALSE(recorder->IsLost(0, 0));
+  const std::vector<LostWorker> lost = recorder->LostWorkersSince(2);
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].rank, 12);
+  EXPECT_EQ(lost[0].generation, 3);
+  EXPECT_LE(lost[0].time, std::chrono::steady_clock::now());
+  ASSERT_TRUE(MarkLost(file_, 1, 4).ok());
+  EXPECT_TRUE(recorder->IsAnyLost(3));
 }
 
 TEST(StepPhase, AThreadHasItsOwnTimeOfEachPhase) {
