@@ -42,6 +42,8 @@ std::shared_ptr<HostProcessGroupCore> RenewedCore(const HostProcessGroupCore& be
                                     .recorder = before.recorder,
                                     .reconnect = before.reconnect,
                                     .link_gigabit = before.link_gigabit};
+  // Works may keep the old connections. Their end would wait for messages to the lost rank.
+  if (before.wire.transport != nullptr) before.wire.transport->Abort();
   for (bool met = false; !met;) {
     ThrowIfError(before.region->Renew(++options.generation));
     try {
