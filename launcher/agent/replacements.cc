@@ -21,11 +21,8 @@ Result<int> Replacements::Begin(const WorkerRecord& lost, int generation) {
 }
 
 Status Replacements::BeginElsewhere(int rank, int generation) {
-  const std::optional<int> obstacle = FirstObstacle();
   generation_ = generation;
-  if (!obstacle && workers_.EndedWell().empty()) {
-    return MarkLostElsewhere(recorder_, rank, generation);
-  }
+  if (AllCanContinue()) return MarkLostElsewhere(recorder_, rank, generation);
   return Error{.what = "rank " + std::to_string(rank) + " was lost, and workers of this node " +
                        "cannot continue with another process in its place"};
 }
@@ -35,22 +32,21 @@ Status Replacements::BeginElsewhere(int rank, int generation) {
 bool Replacements::CanReplace(const WorkerRecord& lost, bool all_here) const {
   if (generation_ >= kMostReplacements) return false;
   // A worker that is lost before it has done a step might be lost again and again.
-  if (!HasRecovered(lost.local_rank) || !workers_.EndedWell().empty()) return false;
-  if (FirstObstacle() || out_of_memory_(lost)) return false;
+  if (!HasRecovered(lost.local_rank) || !AllCanContinue() || out_of_memory_(lost)) return false;
   return !all_here || std::ranges::any_of(workers_.Living(), [this](const LiveWorker& worker) {
     return HasRecovered(worker.local_rank);
   });
 }
 
-std::optional<int> Replacements::FirstObstacle() const {
-  for (const LiveWorker& worker : workers_.Living()) {
-    const auto flight = flight_.Read(worker.local_rank);
-    if (!flight) return worker.local_rank;
-    const bool is_starting =
-        GenerationOf(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
-    if (!flight->recovery_generation && !is_starting) return worker.local_rank;
-  }
-  return std::nullopt;
+bool Replacements::AllCanContinue() const {
+  return workers_.EndedWell().empty() &&
+         std::ranges::all_of(workers_.Living(), [this](const LiveWorker& worker) {
+           const auto flight = flight_.Read(worker.local_rank);
+           if (!flight) return false;
+           const bool is_starting =
+               GenerationOf(worker.local_rank) > 0 && flight->phase == WorkerPhase::kStarting;
+           return flight->recovery_generation || is_starting;
+         });
 }
 
 bool Replacements::HasRecovered(int local_rank) const {

@@ -35,8 +35,8 @@ class Replacements {
   Status BeginElsewhere(int rank, int generation);
 
  private:
-  // Returns the first living worker that cannot continue if another is lost.
-  std::optional<int> FirstObstacle() const;
+  // Returns whether no worker has ended well, and all living ones can continue if another is lost.
+  bool AllCanContinue() const;
   // Returns whether this worker's latest process has the run's state and can continue if another
   // worker is lost.
   bool HasRecovered(int local_rank) const;

@@ -62,10 +62,9 @@ int HostProcessGroup::nodes() const {
 
 void HostProcessGroup::CheckRanks() const {
   const std::optional<int> generation = core_->AllRanksGeneration();
-  if (core_->recorder == nullptr || !generation) return;
-  const std::vector<LostWorker> lost = core_->recorder->LostWorkersSince(*generation);
-  if (lost.empty()) return;
-  throw Failure(RankLost(getRank(), lost.front().rank, "the end of what it had begun"));
+  if (!generation) return;
+  const std::optional<int> lost = LossWatch(core_->recorder.get(), *generation).LostRank();
+  if (lost) throw Failure(RankLost(getRank(), *lost, "the end of what it had begun"));
 }
 
 void HostProcessGroup::Renew() {

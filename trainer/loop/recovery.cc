@@ -74,7 +74,7 @@ void Recovery::CheckRanks() {
 }
 
 bool Recovery::HasLostRank() const {
-  return group_ != nullptr && !run_.recorder->LostWorkersSince(group_->generation()).empty();
+  return group_ != nullptr && run_.recorder->IsAnyLost(group_->generation());
 }
 
 void Recovery::Repeat(const std::string& where, const std::function<void()>& part) {
