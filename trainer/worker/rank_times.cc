@@ -1,6 +1,5 @@
 #include "trainer/worker/rank_times.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>

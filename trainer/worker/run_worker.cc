@@ -119,7 +119,7 @@ int Train(const Job& job,
     trainer.ReplaceLostRanks();
   }
   trainer.AddPart(phases);
-  RankTimes times(mesh, rank.rank / rank.local_world_size, job.config.report.logging_steps);
+  RankTimes times(mesh, rank.node_rank, job.config.report.logging_steps);
   if (mesh.control != nullptr) trainer.AddPart(times);
   ClipByValue clip(job.config.training.max_grad_value);
   if (job.config.training.max_grad_value > 0) trainer.AddPart(clip);
