@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/failure.h"
 #include "base/read_file.h"
 #include "base/span_log.h"
 #include "trainer/parallel/mesh_collectives.h"
@@ -90,6 +91,19 @@ void StepTrace::AfterUpdate(const Step& step) {
   SpanLog& log = SpanLog::OfProcess();
   if (step.number + 1 == first_) log.Open();  // so that the first step's wait for data is there
   if (step.number != last_) return;
+  try {
+    Report(step.observers);
+  } catch (const Failure& failure) {
+    if (failure.error().code != Code::kRankLost) throw;
+    // The step has been done. If the lost rank is replaced, the next meeting of all ranks sees to
+    // it.
+    log.Close();
+    if (step.observers != nullptr) step.observers->Note("no trace: a rank was lost at its end");
+  }
+}
+
+void StepTrace::Report(const Observers* observers) const {
+  SpanLog& log = SpanLog::OfProcess();
   // A rank that joined or resumed within the steps has not logged the first ones: no trace.
   const bool whole = AllRanks(mesh_, log.is_open());
   const SpanLog::Spans spans = log.Close();
@@ -100,7 +114,7 @@ void StepTrace::AfterUpdate(const Step& step) {
   report.ranks =
       ExchangeTexts(mesh_.control.get(),
                     TraceEvents(spans, mesh_.world.rank, std::chrono::nanoseconds(offset - first)));
-  if (step.observers != nullptr) step.observers->Notify(&Observer::OnTrace, report);
+  if (observers != nullptr) observers->Notify(&Observer::OnTrace, report);
 }
 
 }  // namespace ddprun::trainer

@@ -17,10 +17,12 @@ class StepTrace final : public StepPart {
       : mesh_(mesh), first_(first), last_(last) {}
 
   void BeforeStep(const Step& step) override;
-  // A collective after step `last`.
+  // A collective after step `last`. If a rank is lost in it, there is no trace.
   void AfterUpdate(const Step& step) override;
 
  private:
+  void Report(const Observers* observers) const;
+
   const Mesh mesh_;
   const int64_t first_;
   const int64_t last_;

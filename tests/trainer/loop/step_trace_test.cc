@@ -3,8 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <random>
+#include <string>
 #include <vector>
+
+#include "base/failure.h"
+#include "base/span_log.h"
+#include "tests/trainer/loop/small_jobs.h"
+#include "trainer/job/plan_job.h"
 
 namespace ddprun::trainer {
 namespace {
@@ -33,6 +40,53 @@ TEST(ClockOffset, IsExactToTheLengthOfTheShortestMeeting) {
     }
     const int64_t found = ClockOffset({came[0], left[0]}, {came[1], left[1]});
     EXPECT_LE(std::abs(found - offset), shortest + 1) << "trial " << trial;
+  }
+}
+
+// Two ranks. The other one is lost in the all-reduce of this number, from 0 on.
+class LosingGroup final : public c10d::Backend {
+ public:
+  explicit LosingGroup(int lost_in) : Backend(0, 2), left_(lost_in) {}
+  const std::string getBackendName() const override { return "losing"; }
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& /*tensors*/,
+                                           const c10d::AllreduceOptions& /*options*/) override {
+    if (left_-- > 0) return nullptr;
+    throw Failure(Error{.code = Code::kRankLost, .what = "rank 1 was lost"});
+  }
+
+ private:
+  int left_;
+};
+
+class Notes final : public Observer {
+ public:
+  explicit Notes(std::vector<std::string>& notes) : notes_(notes) {}
+  void OnNote(std::string_view line) override { notes_.emplace_back(line); }
+
+ private:
+  std::vector<std::string>& notes_;
+};
+
+// The weights are updated by then, so the step must not be repeated.
+TEST(StepTrace, IsGivenUpIfARankIsLostAtItsEnd) {
+  at::set_num_threads(1);
+  for (const int lost_in : {0, 1, 2, 20, 34}) {
+    Job job = MakeJob(2, 1);
+    job.config.run.max_steps = 3;
+    Trainer trainer(job, PlanFor(job, 1), {}, nullptr, Log::ToStderr({}));
+    trainer.Build();
+    Mesh mesh;
+    mesh.world.size = 2;
+    mesh.control = c10::make_intrusive<LosingGroup>(lost_in);
+    StepTrace trace(mesh, 1, 2);
+    trainer.AddPart(trace);
+    std::vector<std::string> notes;
+    Observers observers;
+    observers.Add(std::make_unique<Notes>(notes));
+    trainer.Fit(&observers);
+    EXPECT_EQ(notes, std::vector<std::string>{"no trace: a rank was lost at its end"});
+    EXPECT_EQ(trainer.step(), 3);
+    EXPECT_FALSE(SpanLog::OfProcess().is_open());
   }
 }
 
