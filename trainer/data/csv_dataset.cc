@@ -14,34 +14,38 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Calls use(value) for each value of a column that is not missing.
+// Calls use(value, column) for each value that is not missing, row by row, because the values may
+// be on disk.
 template <typename Use>
-void ForEach(const CsvTable& table, size_t column, size_t columns, const Use& use) {
-  for (size_t i = column; i < table.values.size(); i += columns) {
-    if (!std::isnan(table.values[i])) use(table.values[i]);
+void ForEach(const CsvTable& table, size_t columns, const Use& use) {
+  for (size_t i = 0; i < table.values.size(); ++i) {
+    if (!std::isnan(table.values[i])) use(table.values[i], i % columns);
   }
 }
 
 // Sets the mean and deviation of each feature over all rows, as scikit-learn's StandardScaler does.
 void Measure(const CsvTable& table, std::vector<CsvFeature>& features) {
-  for (size_t column = 0; column < features.size(); ++column) {
+  std::vector<double> counts(features.size());
+  std::vector<double> squares(features.size());
+  for (CsvFeature& feature : features) feature.mean.assign(static_cast<size_t>(feature.width()), 0);
+  ForEach(table, features.size(), [&](double value, size_t column) {
+    ++counts[column];
     CsvFeature& feature = features[column];
-    feature.mean.assign(static_cast<size_t>(feature.width()), 0);
-    double count = 0;
-    ForEach(table, column, features.size(), [&](double value) {
-      ++count;
-      if (feature.is_category) {
-        feature.mean[static_cast<size_t>(value)] += 1;
-      } else {
-        feature.mean[0] += value;
-      }
-    });
-    for (double& mean : feature.mean) mean = count > 0 ? mean / count : 0;
-    if (feature.is_category || count == 0) continue;
-    double squares = 0;
-    ForEach(table, column, features.size(),
-            [&](double value) { squares += std::pow(value - feature.mean[0], 2); });
-    if (squares > 0) feature.deviation = std::sqrt(squares / count);
+    if (feature.is_category) {
+      feature.mean[static_cast<size_t>(value)] += 1;
+    } else {
+      feature.mean[0] += value;
+    }
+  });
+  for (size_t i = 0; i < features.size(); ++i) {
+    for (double& mean : features[i].mean) mean = counts[i] > 0 ? mean / counts[i] : 0;
+  }
+  ForEach(table, features.size(), [&](double value, size_t column) {
+    if (features[column].is_category) return;
+    squares[column] += std::pow(value - features[column].mean[0], 2);
+  });
+  for (size_t i = 0; i < features.size(); ++i) {
+    if (squares[i] > 0) features[i].deviation = std::sqrt(squares[i] / counts[i]);
   }
 }
 
@@ -55,11 +59,11 @@ void MeasureTarget(const CsvTable& table, CsvEncoding& encoding) {
   if (squares > 0) encoding.target_deviation = std::sqrt(squares / rows);
 }
 
-at::Tensor Columns(const CsvTable& table,
-                   const std::vector<CsvFeature>& features,
-                   bool standardize) {
-  at::Tensor columns = at::empty({table.rows, static_cast<int64_t>(features.size())}, at::kFloat);
-  auto* to = columns.mutable_data_ptr<float>();
+LargeArray<float> Columns(const CsvTable& table,
+                          const std::vector<CsvFeature>& features,
+                          bool standardize) {
+  LargeArray<float> columns;
+  columns.Resize(table.values.size());
   for (size_t i = 0; i < table.values.size(); ++i) {
     const CsvFeature& feature = features[i % features.size()];
     double value = table.values[i];
@@ -69,7 +73,7 @@ at::Tensor Columns(const CsvTable& table,
       if (std::isnan(value)) value = feature.mean[0];
       if (standardize) value = (value - feature.mean[0]) / feature.deviation;
     }
-    *to++ = static_cast<float>(value);
+    columns[i] = static_cast<float>(value);
   }
   return columns;
 }
@@ -116,7 +120,9 @@ CsvDataset::CsvDataset(const CsvDatasetOptions& options) {
     NoteCategories();
     if (options.standardize_target) MeasureTarget(table, encoding_);
   }
-  columns_ = Columns(table, encoding_.features, options.standardize);
+  values_ = Columns(table, encoding_.features, options.standardize);
+  columns_ =
+      at::from_blob(values_.data(), {table.rows, std::ssize(encoding_.features)}, at::kFloat);
   targets_ = Targets(table, encoding_, options.target_is_class);
   weights_ = Weights(table);
   description_ = DescribeTable(encoding_, options);

@@ -1,4 +1,4 @@
-// Tables of numbers and categories, with a class or a number to predict. All rows are in memory.
+// Tables of numbers and categories, with a class or a number to predict.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,7 @@ class CsvDataset final : public Dataset {
   bool has_categories_ = false;
   std::string description_;
   std::vector<std::string> notes_;
+  LargeArray<float> values_;  // of columns_
   // float32 [rows, features]: a number, or the place of a category, -1 if it is missing.
   at::Tensor columns_;
   at::Tensor targets_;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/large_array.h"
 #include "trainer/config/data_config.h"
 
 namespace ddprun::trainer {
@@ -85,15 +86,15 @@ std::string DescribeTable(const CsvEncoding& encoding, const CsvDatasetOptions& 
 // Parses the JSON of DescribeTable().
 CsvEncoding ReadTableDescription(const std::string& json);
 
-// The rows of CSV files, as numbers.
+// The rows of CSV files, as numbers. They may be larger than the memory.
 
 struct CsvTable {
   int64_t rows = 0;
   // [rows, features]: numbers, or places among the feature's categories; NaN if missing.
-  std::vector<double> values;
-  std::vector<int64_t> classes;    // [rows], places among the labels, if the target is a class
-  std::vector<double> numbers;     // [rows], if the target is a number
-  std::vector<double> weights;     // [rows], if there is a column of weights
+  LargeArray<double> values;
+  LargeArray<int64_t> classes;     // [rows], places among the labels, if the target is a class
+  LargeArray<double> numbers;      // [rows], if the target is a number
+  LargeArray<double> weights;      // [rows], if there is a column of weights
   std::vector<std::string> notes;  // what was left out, a line each
 };
 

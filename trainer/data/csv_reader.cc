@@ -58,12 +58,16 @@ void CsvReader::ReadQuoted(std::string& field) {
 }
 
 void CsvReader::ReadPlain(std::string& field) {
-  const char ends[] = {delimiter_, '\n'};
-  const size_t end = std::min(rest_.find_first_of(std::string_view(ends, 2)), rest_.size());
+  // find_first_of() would call memchr() for each character.
+  size_t end = 0;
+  bool has_quote = false;
+  for (; end < rest_.size() && rest_[end] != delimiter_ && rest_[end] != '\n'; ++end) {
+    has_quote = has_quote || rest_[end] == '"';
+  }
   std::string_view part = rest_.substr(0, end);
   // The CR of CR LF belongs to the line break.
   if (end < rest_.size() && rest_[end] == '\n' && part.ends_with('\r')) part.remove_suffix(1);
-  if (part.find('"') != part.npos && problem_.empty()) {
+  if (has_quote && problem_.empty()) {
     problem_ = "A quote stands in a field that does not begin with one.";
   }
   field.append(part);

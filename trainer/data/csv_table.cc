@@ -80,7 +80,7 @@ void FindFeatures(const CsvDatasetOptions& options,
   std::vector<bool> has_number;
   std::vector<bool> has_text;
   for (const std::string& path : files) {
-    const FileBytes bytes = ReadDataFile(path, 0, {}, std::string(1, options.delimiter));
+    const FileBytes bytes = ReadDataFile(path, 0, std::string(1, options.delimiter));
     RefuseOtherThanText(path, bytes.text());
     CsvReader reader(bytes.text(), options.delimiter);
     Fields header;
@@ -142,7 +142,7 @@ class Reader {
 
   void ReadFile(const std::string& path) {
     path_ = path;
-    const FileBytes bytes = ReadDataFile(path, 0, {}, std::string(1, options_.delimiter));
+    const FileBytes bytes = ReadDataFile(path, 0, std::string(1, options_.delimiter));
     RefuseOtherThanText(path, bytes.text());
     CsvReader reader(bytes.text(), options_.delimiter);
     Fields fields;
@@ -174,7 +174,7 @@ class Reader {
     if (training_) SortCategories();
     if (!labels_known_ && options_.target_is_class) {
       const std::vector<int64_t> place = SortTexts(labels_.texts());
-      for (int64_t& label : table_.classes) label = place[label];
+      for (int64_t& label : table_.classes) label = place[static_cast<size_t>(label)];
       encoding_.labels = labels_.texts();
       if (AreRatherNumbers(encoding_.labels)) {
         table_.notes.push_back("column \"" + options_.target + "\" has " +
@@ -183,9 +183,8 @@ class Reader {
                                "data.target_type \"number\" predicts them as numbers");
       }
     }
-    for (const CsvFeature& feature : encoding_.features) {
-      // pandas writes the numbers of its rows in such a column.
-      if (!training_ || !feature.column.empty()) continue;
+    // pandas writes the numbers of its rows in such a column.
+    if (training_ && std::ranges::count(encoding_.features, "", &CsvFeature::column) > 0) {
       table_.notes.push_back(
           "the column without a name is taken as an input; data.feature_columns leaves it out");
     }
@@ -219,25 +218,25 @@ class Reader {
 
   void SortCategories() {
     const size_t width = encoding_.features.size();
+    std::vector<std::vector<int64_t>> places(width);  // empty for numbers
     for (size_t i = 0; i < width; ++i) {
       if (!encoding_.features[i].is_category) continue;
-      const std::vector<int64_t> place = SortTexts(categories_[i].texts());
-      for (size_t at = i; at < table_.values.size(); at += width) {
-        double& value = table_.values[at];
-        if (!std::isnan(value)) value = static_cast<double>(place[static_cast<int64_t>(value)]);
-      }
+      places[i] = SortTexts(categories_[i].texts());
       encoding_.features[i].categories = categories_[i].texts();
+    }
+    // Row by row, because the values may be on disk.
+    for (size_t at = 0; at < table_.values.size(); ++at) {
+      const auto& place = places[at % width];
+      double& value = table_.values[at];
+      if (place.empty() || std::isnan(value)) continue;
+      value = static_cast<double>(place[static_cast<size_t>(value)]);
     }
   }
 
   // Returns the value of a field; nullopt means that the row is left out.
   std::optional<double> Value(const std::string& field, const std::string& column, bool may_miss) {
     const std::string_view text = TrimBlanks(field);
-    if (IsMissing(text)) {
-      if (may_miss && options_.missing == OnMissing::kMean) return kMissing;
-      Lacks(column);
-      return std::nullopt;
-    }
+    if (IsMissing(text)) return Missing(column, may_miss);
     const std::optional<double> number = ParseNumber(text);
     if (number && std::isfinite(*number)) return number;
     Bad("Column \"" + column + "\" is \"" + ShortenForMessage(text) +
@@ -248,8 +247,11 @@ class Reader {
 
   // Returns 0 for a category, because NumberCategories() numbers it when the whole row is good.
   std::optional<double> Category(const std::string& field, const std::string& column) {
-    if (!IsMissing(TrimBlanks(field))) return 0;
-    if (options_.missing == OnMissing::kMean) return kMissing;
+    return IsMissing(TrimBlanks(field)) ? Missing(column, true) : std::optional<double>(0);
+  }
+
+  std::optional<double> Missing(const std::string& column, bool may_miss) {
+    if (may_miss && options_.missing == OnMissing::kMean) return kMissing;
     Lacks(column);
     return std::nullopt;
   }
@@ -257,8 +259,7 @@ class Reader {
   // Returns false if the row has a category that the training data does not have.
   bool NumberCategories(const Fields& fields, std::vector<double>& values) {
     for (size_t i = 0; i < values.size(); ++i) {
-      if (!encoding_.features[i].is_category || std::isnan(values[i])) continue;
-      if (overfull_[i]) continue;
+      if (!encoding_.features[i].is_category || std::isnan(values[i]) || overfull_[i]) continue;
       const std::string text(TrimBlanks(fields[columns_[i]]));
       const auto number = training_ ? categories_[i].Add(text) : categories_[i].Find(text);
       if (!number) {
@@ -316,13 +317,13 @@ class Reader {
 
   bool ReadTarget(const Fields& fields) {
     if (!options_.with_targets) {
-      options_.target_is_class ? table_.classes.push_back(0) : table_.numbers.push_back(0);
+      options_.target_is_class ? table_.classes.Add(0) : table_.numbers.Add(0);
       return true;
     }
     const std::string& field = fields[target_];
     if (!options_.target_is_class) {
       const auto number = Value(field, options_.target, false);
-      if (number) table_.numbers.push_back(*number);
+      if (number) table_.numbers.Add(*number);
       return number.has_value();
     }
     const std::string label(TrimBlanks(field));
@@ -332,11 +333,11 @@ class Reader {
     }
     const auto known = labels_.Find(label);
     if (!known && labels_known_) throw UnknownLabel(Place(), label, encoding_.labels);
-    table_.classes.push_back(known ? *known : labels_.Add(label));
+    table_.classes.Add(known ? *known : labels_.Add(label));
     return true;
   }
   void DropTarget() {
-    options_.target_is_class ? table_.classes.pop_back() : table_.numbers.pop_back();
+    options_.target_is_class ? table_.classes.RemoveLast() : table_.numbers.RemoveLast();
   }
   // Returns nullopt if the row is left out. A batch with weights of 0 alone would have no mean.
   std::optional<double> Weight(const Fields& fields) {
@@ -362,8 +363,8 @@ class Reader {
     if (!weight || !ReadTarget(fields)) return;
     const bool taken = options_.takes == nullptr || options_.takes(readable_++);
     if (!taken || !NumberCategories(fields, values)) return DropTarget();
-    table_.values.insert(table_.values.end(), values.begin(), values.end());
-    if (has_weights_) table_.weights.push_back(*weight);
+    table_.values.Append(values.data(), values.size());
+    if (has_weights_) table_.weights.Add(*weight);
     ++table_.rows;
   }
 

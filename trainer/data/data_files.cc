@@ -1,7 +1,5 @@
 #include "trainer/data/data_files.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -12,22 +10,6 @@
 #include "trainer/text/utf8.h"
 
 namespace ddprun::trainer {
-
-namespace {
-
-size_t HalfOfMemory() {
-  return static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<size_t>(::sysconf(_SC_PAGESIZE)) / 2;
-}
-
-Failure TooLargeDecompressed(const std::string& path, size_t most) {
-  return WrongDataFile(path,
-                       "\"" + path + "\" decompresses to more than " + std::to_string(most) +
-                           " bytes; files of this format are kept in memory.",
-                       "Take a machine with more memory, or split the file.");
-}
-
-}  // namespace
 
 std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns) {
   std::vector<std::string> files;
@@ -42,31 +24,26 @@ std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns) {
   return files;
 }
 
-FileBytes ReadDataFile(const std::string& path,
-                       size_t padding,
-                       std::optional<size_t> most_decompressed,
-                       const std::string& parquet_as) {
+FileBytes ReadDataFile(const std::string& path, size_t padding, const std::string& parquet_as) {
   Result<FileStream> stream = FileStream::Open(path, parquet_as);
   if (!stream) throw UnreadableFile(path, stream.error().what, stream.error().hint);
-  const size_t most = most_decompressed.value_or(HalfOfMemory());
   // Reserves the usual size after decompression. The size in the file's last bytes is not used,
   // because it may be wrong.
+  constexpr size_t kLeast = 4096;
   auto room = static_cast<size_t>(stream->file_size());
-  if (stream->decoded()) room = std::min(4 * room, most);
+  if (stream->decoded()) room = std::clamp(4 * room, kLeast, LargeBytes::kMostInMemory);
   FileBytes bytes;
   while (true) {
-    bytes.storage.resize(room + padding);
+    bytes.storage.Resize(room + padding);
     Result<size_t> count = stream->Read(bytes.storage.data() + bytes.size, room - bytes.size);
     if (!count) throw UnreadableFile(path, count.error().what, count.error().hint);
     bytes.size += *count;
     // Ignores bytes that are added to a plain file meanwhile.
     if (bytes.size < room || !stream->decoded()) break;
-    if (room > most) throw TooLargeDecompressed(path, most);
-    // One byte more than the limit, to see whether the file has more.
-    room = std::min(2 * room, most) + 1;
+    room += std::min(room, size_t{64} << 20);
   }
-  bytes.storage.resize(bytes.size);
-  bytes.storage.resize(bytes.size + padding);
+  bytes.storage.Resize(bytes.size + padding);
+  std::fill_n(bytes.storage.data() + bytes.size, padding, '\0');
   return bytes;
 }
 

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/failure.h"
+#include "base/large_array.h"
 #include "base/result.h"
 
 namespace ddprun::trainer {
@@ -19,17 +19,15 @@ namespace ddprun::trainer {
 std::vector<std::string> ExpandFiles(const std::vector<std::string>& patterns);
 
 // All bytes of a regular file as FileStream reads it, followed by `padding` zero bytes that `size`
-// does not count. ReadDataFile() throws Failure if it cannot read
-// the file, or if the result would be larger than `most_decompressed` bytes, by default half of the
-// machine's memory.
+// does not count. ReadDataFile() throws Failure if it cannot read the file, or if the disk for
+// temporary files is full.
 struct FileBytes {
-  std::string storage;
+  LargeArray<char> storage;
   size_t size = 0;
   std::string_view text() const { return {storage.data(), size}; }
 };
 FileBytes ReadDataFile(const std::string& path,
                        size_t padding = 0,
-                       std::optional<size_t> most_decompressed = {},
                        const std::string& parquet_as = "");
 
 // Refuses a file that cannot be mapped, because it is compressed. Throws Failure if the name and

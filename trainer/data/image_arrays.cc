@@ -87,6 +87,10 @@ std::string LabelsFileOf(const std::string& images) {
       kIdxHint);
 }
 
+void AppendPixels(std::string_view bytes, ImageArrays::Contents& contents) {
+  contents.pixels.Append(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size());
+}
+
 void AppendLabels(const std::string& path,
                   std::string_view labels,
                   int64_t known_classes,
@@ -136,7 +140,7 @@ void AppendIdx(const std::string& path, int64_t known_classes, ImageArrays::Cont
   }
   contents.height = sizes[1];
   contents.width = sizes[2];
-  contents.pixels.insert(contents.pixels.end(), pixels.begin(), pixels.end());
+  AppendPixels(pixels, contents);
   AppendLabels(labels_path, labels, known_classes, contents);
 }
 
@@ -165,7 +169,7 @@ void AppendCifar(const std::string& path, size_t label_bytes, ImageArrays::Conte
     }
     contents.labels.push_back(label);
     const std::string_view image = text.substr(at + label_bytes, pixels);
-    contents.pixels.insert(contents.pixels.end(), image.begin(), image.end());
+    AppendPixels(image, contents);
   }
 }
 

@@ -1,4 +1,4 @@
-// Small images of one size, all in memory: IDX files (such as MNIST) and CIFAR's binary files.
+// Small images of one size, decoded once: IDX files (such as MNIST) and CIFAR's binary files.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/large_array.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/transform_image.h"
 
@@ -21,7 +22,7 @@ class ImageArrays final : public Dataset {
     int64_t width = 0;
     int64_t classes = 0;
     std::vector<std::string> class_names = {};  // `classes` of them, or none
-    std::vector<uint8_t> pixels;                // [labels.size(), channels, height, width]
+    LargeArray<uint8_t> pixels;                 // [labels.size(), channels, height, width]
     std::vector<int64_t> labels;                // below `classes`
   };
   ImageArrays(Contents contents, const ImageOptions& options);

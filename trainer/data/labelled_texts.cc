@@ -63,7 +63,7 @@ class LabelledTextReader {
 
   void ReadFile(const std::string& path) {
     path_ = path;
-    bytes_ = ReadDataFile(path, simdjson::SIMDJSON_PADDING, {}, "jsonl");
+    bytes_ = ReadDataFile(path, simdjson::SIMDJSON_PADDING, "jsonl");
     RefuseOtherThanText(path, bytes_.text());
     columns_.reset();
     if (EndsIn(path, ".csv")) return ReadCsv();
@@ -235,13 +235,14 @@ class LabelledTextReader {
       texts_.label_names_.push_back(known->first);
       texts_.places_.emplace(known->first, path_ + ":" + std::to_string(line_));
     }
-    texts_.rows_.push_back({.begin = texts_.texts_.size(),
-                            .first_size = static_cast<uint32_t>(first.size()),
-                            .second_size = static_cast<uint32_t>(second.value_or("").size()),
-                            .label = known->second,
-                            .has_second = second.has_value()});
-    texts_.texts_.append(first);
-    texts_.texts_.append(second.value_or(""));
+    texts_.rows_.Add({.begin = texts_.texts_.size(),
+                      .first_size = static_cast<uint32_t>(first.size()),
+                      .second_size = static_cast<uint32_t>(second.value_or("").size()),
+                      .label = known->second,
+                      .has_second = second.has_value()});
+    for (const std::string_view text : {first, second.value_or("")}) {
+      texts_.texts_.Append(text.data(), text.size());
+    }
   }
 
   const LabelledTextColumns& wanted_;
@@ -289,13 +290,14 @@ void LabelledTexts::SortLabels() {
 }
 
 std::string_view LabelledTexts::first(int64_t row) const {
-  return std::string_view(texts_).substr(rows_[row].begin, rows_[row].first_size);
+  const Row& found = rows_[static_cast<size_t>(row)];
+  return {texts_.data() + found.begin, found.first_size};
 }
 
 std::optional<std::string_view> LabelledTexts::second(int64_t row) const {
-  const Row& found = rows_[row];
+  const Row& found = rows_[static_cast<size_t>(row)];
   if (!found.has_second) return std::nullopt;
-  return std::string_view(texts_).substr(found.begin + found.first_size, found.second_size);
+  return std::string_view(texts_.data() + found.begin + found.first_size, found.second_size);
 }
 
 }  // namespace ddprun::trainer

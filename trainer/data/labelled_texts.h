@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/large_array.h"
 #include "trainer/data/bad_rows.h"
 
 namespace ddprun::trainer {
@@ -23,7 +24,7 @@ struct LabelledTextColumns {
   bool with_labels = true;
 };
 
-// Rows in memory, unescaped. Immutable after Read(): any thread.
+// Unescaped rows, which may be larger than the memory. Immutable after Read(): any thread.
 class LabelledTexts {
  public:
   // Reads files. A name ending in .csv means comma-separated values with a header, .tsv means
@@ -38,7 +39,7 @@ class LabelledTexts {
   std::string_view first(int64_t row) const;
   std::optional<std::string_view> second(int64_t row) const;
   // Returns an index into label_names().
-  int64_t label(int64_t row) const { return rows_[row].label; }
+  int64_t label(int64_t row) const { return rows_[static_cast<size_t>(row)].label; }
   // Returns the labels as the files have them: sorted by value if all are numbers, else by name.
   const std::vector<std::string>& label_names() const { return label_names_; }
   // Returns file:line of the first row with this label. REQUIRES: it is one of label_names().
@@ -55,8 +56,8 @@ class LabelledTexts {
   };
   void SortLabels();
 
-  std::string texts_;
-  std::vector<Row> rows_;
+  LargeArray<char> texts_;
+  LargeArray<Row> rows_;
   std::vector<std::string> label_names_;
   std::unordered_map<std::string, std::string> places_;  // by label
 };

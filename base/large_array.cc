@@ -1,0 +1,95 @@
+#include "base/large_array.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <new>
+#include <string>
+
+#include "base/atomic_file.h"
+#include "base/failure.h"
+#include "base/unnamed_file.h"
+
+namespace ddprun {
+
+namespace {
+
+constexpr size_t kMostGrowth = size_t{64} << 20;
+
+std::string TemporaryFolder() {
+  return std::filesystem::temp_directory_path().string();
+}
+
+// Allocates the blocks, too: a write to a mapped file on a full disk would be a SIGBUS.
+void Lengthen(const UniqueFd& file, size_t from, size_t to) {
+  int error = EINTR;
+  while (error == EINTR) {
+    error = ::posix_fallocate(file.get(), static_cast<off_t>(from), static_cast<off_t>(to - from));
+  }
+  if (error != 0) throw Failure(CannotWrite(TemporaryFolder(), error));
+}
+
+}  // namespace
+
+LargeBytes::LargeBytes(LargeBytes&& other) noexcept
+    : most_in_memory_(other.most_in_memory_),
+      data_(std::exchange(other.data_, nullptr)),
+      capacity_(std::exchange(other.capacity_, 0)),
+      file_(std::move(other.file_)) {}
+
+LargeBytes& LargeBytes::operator=(LargeBytes&& other) noexcept {
+  std::swap(most_in_memory_, other.most_in_memory_);
+  std::swap(data_, other.data_);
+  std::swap(capacity_, other.capacity_);
+  std::swap(file_, other.file_);
+  return *this;
+}
+
+LargeBytes::~LargeBytes() {
+  if (is_file()) {
+    ::munmap(data_, capacity_);
+  } else {
+    std::free(data_);
+  }
+}
+
+void LargeBytes::Reserve(size_t bytes) {
+  if (bytes <= capacity_) return;
+  if (bytes > most_in_memory_) return ReserveInFile(bytes);
+  void* const data = std::realloc(data_, bytes);
+  if (data == nullptr) throw std::bad_alloc();
+  data_ = static_cast<std::byte*>(data);
+  capacity_ = bytes;
+}
+
+void LargeBytes::Grow(size_t bytes) {
+  Reserve(std::max(bytes, capacity_ + std::min(capacity_, kMostGrowth)));
+}
+
+void LargeBytes::ReserveInFile(size_t bytes) {
+  const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  bytes = (bytes + page - 1) / page * page;
+  void* data = MAP_FAILED;
+  if (is_file()) {
+    Lengthen(file_, capacity_, bytes);
+    data = ::mremap(data_, capacity_, bytes, MREMAP_MAYMOVE);
+    if (data == MAP_FAILED) throw std::bad_alloc();
+  } else {
+    UniqueFd file = ValueOrThrow(OpenUnnamedFile(TemporaryFolder()));
+    Lengthen(file, 0, bytes);
+    data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    if (data == MAP_FAILED) throw std::bad_alloc();
+    if (capacity_ > 0) std::memcpy(data, data_, capacity_);
+    std::free(data_);
+    file_ = std::move(file);
+  }
+  data_ = static_cast<std::byte*>(data);
+  capacity_ = bytes;
+}
+
+}  // namespace ddprun
