@@ -2,13 +2,21 @@
 # demands a CUDA toolkit whenever the wheel was built with CUDA.
 #
 # Input:   DDPRUN_TORCH   the folder that holds include/ and lib/ (a wheel's site-packages/torch,
-#                         or an unpacked libtorch); empty: .deps/venv of this checkout
+#                         or an unpacked libtorch); empty: .deps/venv of this checkout. Also taken
+#                         from the environment
 # Targets: LibTorch::cpu   libtorch_cpu and libc10: 0.26 s to load, all that the trainer links
 #          LibTorch::cuda  libtorch_cuda and libc10_cuda, only where they and all that is needed to
 #                          build with them exist: CUDA's own headers and its runtime are found in
 #                          the wheels (nvidia/*/include), no toolkit is needed
 # Sets:    LibTorch_VERSION, LibTorch_ROOT_DIR, LibTorch_FOUND, LibTorch_CUDART_FOLDER
 set(_torch_hints ${DDPRUN_TORCH} ENV DDPRUN_TORCH)
+if(SKBUILD)  # a wheel is for the torch of the environment that makes it
+  execute_process(
+    COMMAND ${Python_EXECUTABLE} -c
+            "import importlib.util as u; print(*u.find_spec('torch').submodule_search_locations)"
+    OUTPUT_VARIABLE _torch_of_python OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  list(APPEND _torch_hints ${_torch_of_python})
+endif()
 if(NOT DDPRUN_TORCH)
   file(GLOB _torch_venv ${CMAKE_SOURCE_DIR}/.deps/venv/lib/python3*/site-packages/torch)
   list(APPEND _torch_hints ${_torch_venv})

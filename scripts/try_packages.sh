@@ -182,5 +182,11 @@ print("rank", dist.get_rank(), "of backend", dist.get_backend(), "has", total.to
 dist.destroy_process_group()
 SCRIPT
   "$WORK/venv/bin/ddprun" --nproc_per_node=2 "$WORK/sum.py" | sed 's/^/   /'
+
+  say "The same, for older systems"
+  quietly scripts/portable_wheel.sh torch
+  quietly "$WORK/venv/bin/pip" uninstall -y ddprun-torch
+  quietly "$WORK/venv/bin/pip" install --no-index --no-deps dist/ddprun_torch-*manylinux*.whl
+  "$WORK/venv/bin/ddprun" --nproc_per_node=2 "$WORK/sum.py" | sed 's/^/   /'
 fi
 say "All of them work"
