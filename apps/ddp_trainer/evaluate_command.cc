@@ -130,6 +130,9 @@ int Evaluate(const EvaluateFlags& flags, const Environment& environment) {
   const SavedEvaluation found = EvaluateSaved(saved, flags.files, mesh);
   if (mesh.world.rank > 0) return 0;
   for (const std::string& note : found.notes) std::fprintf(stderr, "warning: %s\n", note.c_str());
+  if (flags.by_class && found.report.confusion.size() == 0) {
+    std::fprintf(stderr, "warning: --by_class compares up to 1000 classes; this model has more\n");
+  }
   (flags.json ? PrintJson : PrintTable)(saved, found.report);
   return 0;
 }

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "trainer/compute/math_kernels.h"
 #include "trainer/models/folder_config.h"
 #include "trainer/models/pretrained.h"
 #include "trainer/text/tokenizer.h"
@@ -102,6 +103,7 @@ std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder) {
                         .page = "not-a-language-model"});
   }
   LoadWeights(*model, folder);
+  ChooseMathKernels();
   return model;
 }
 
