@@ -7,9 +7,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <filesystem>
 #include <new>
-#include <string>
+#include <utility>
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
@@ -21,8 +20,10 @@ namespace {
 
 constexpr size_t kMostGrowth = size_t{64} << 20;
 
-std::string TemporaryFolder() {
-  return std::filesystem::temp_directory_path().string();
+Failure NoRoom(Error error) {
+  error.what += "\nData that may not fit into the memory is kept there.";
+  error.hint = "Make room, or name another folder for temporary files: TMPDIR=/scratch";
+  return Failure(std::move(error));
 }
 
 // Allocates the blocks, too: a write to a mapped file on a full disk would be a SIGBUS.
@@ -31,7 +32,7 @@ void Lengthen(const UniqueFd& file, size_t from, size_t to) {
   while (error == EINTR) {
     error = ::posix_fallocate(file.get(), static_cast<off_t>(from), static_cast<off_t>(to - from));
   }
-  if (error != 0) throw Failure(CannotWrite(TemporaryFolder(), error));
+  if (error != 0) throw NoRoom(CannotWrite(TemporaryFolder(), error));
 }
 
 }  // namespace
@@ -80,13 +81,14 @@ void LargeBytes::ReserveInFile(size_t bytes) {
     data = ::mremap(data_, capacity_, bytes, MREMAP_MAYMOVE);
     if (data == MAP_FAILED) throw std::bad_alloc();
   } else {
-    UniqueFd file = ValueOrThrow(OpenUnnamedFile(TemporaryFolder()));
-    Lengthen(file, 0, bytes);
-    data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+    Result<UniqueFd> file = OpenUnnamedFile(TemporaryFolder());
+    if (!file) throw NoRoom(file.error());
+    Lengthen(*file, 0, bytes);
+    data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
     if (data == MAP_FAILED) throw std::bad_alloc();
     if (capacity_ > 0) std::memcpy(data, data_, capacity_);
     std::free(data_);
-    file_ = std::move(file);
+    file_ = std::move(*file);
   }
   data_ = static_cast<std::byte*>(data);
   capacity_ = bytes;

@@ -10,6 +10,11 @@
 
 namespace ddprun {
 
+std::string TemporaryFolder() {
+  const char* const named = ::getenv("TMPDIR");
+  return named == nullptr || *named == '\0' ? "/tmp" : named;
+}
+
 Result<UniqueFd> OpenUnnamedFile(const std::string& folder) {
   UniqueFd unnamed(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
   if (unnamed.valid()) return unnamed;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "base/failure.h"
@@ -70,14 +71,17 @@ TEST(LargeBytes, AreInAFileAboveTheirLimit) {
 }
 
 TEST(LargeBytes, NameTheFolderIfItHasNoRoom) {
-  ::setenv("TMPDIR", "/proc", 1);
-  try {
-    LargeBytes bytes(10);
-    bytes.Reserve(11);
-    ADD_FAILURE() << "no error";
-  } catch (const Failure& failure) {
-    EXPECT_EQ(failure.error().title, "CANNOT WRITE A FILE");
-    EXPECT_EQ(failure.error().where, "/proc");
+  for (const char* const folder : {"/proc", "/no/such/folder"}) {
+    ::setenv("TMPDIR", folder, 1);
+    try {
+      LargeBytes bytes(10);
+      bytes.Reserve(11);
+      ADD_FAILURE() << "no error";
+    } catch (const Failure& failure) {
+      EXPECT_EQ(failure.error().title, "CANNOT WRITE A FILE");
+      EXPECT_EQ(failure.error().where, folder);
+      EXPECT_NE(failure.error().hint.find("TMPDIR"), std::string::npos);
+    }
   }
   ::unsetenv("TMPDIR");
 }

@@ -5,7 +5,6 @@
 #include <simdjson.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "base/check.h"
@@ -107,7 +106,7 @@ ChatDataset::ChatDataset(const ChatDatasetOptions& options,
       max_length_(options.max_length),
       bad_rows_(options.skip_bad_rows) {
   const Reader reader(options, std::move(tokenizer));
-  const std::string folder = std::filesystem::temp_directory_path();
+  const std::string folder = TemporaryFolder();
   const UniqueFd file = ValueOrThrow(OpenUnnamedFile(folder));
   TokenFileWriter writer(file.get(), folder, TokenFileFormat::kBare, kAnyId);
   reader.Read(writer, *this);

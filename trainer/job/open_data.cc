@@ -1,7 +1,6 @@
 #include "trainer/job/open_data.h"
 
 #include <algorithm>
-#include <filesystem>
 
 #include <nlohmann/json.hpp>
 
@@ -36,7 +35,7 @@ std::unique_ptr<Dataset> OpenTokenized(const DataConfig& data,
                                        const std::vector<std::string>& files) {
   const auto tokenizer = LoadTokenizer(data.tokenizer);
   TokenizeOptions options;
-  options.output = std::filesystem::temp_directory_path();
+  options.output = TemporaryFolder();
   const UniqueFd ids = ValueOrThrow(OpenUnnamedFile(options.output));
   options.output_fd = ids.get();
   options.files = files;
