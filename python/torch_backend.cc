@@ -12,6 +12,22 @@ namespace ddprun::python {
 
 namespace {
 
+// Of NCCL's PREMUL_SUM, which FSDP2 needs for set_gradient_divide_factor(), makes a sum: multiplies
+// the tensors, or copies of them if they are not `in_place`. Returns the options without it.
+template <typename Options>
+Options Premultiplied(Options options, std::vector<at::Tensor>& tensors, bool in_place) {
+  if (options.reduceOp.op_ != c10d::ReduceOp::PREMUL_SUM) return options;
+  const auto& factor =
+      static_cast<const c10d::NCCLPreMulSumSupplement&>(*options.reduceOp.supplement_);
+  for (at::Tensor& tensor : tensors) {
+    if (!in_place) tensor = tensor.clone();
+    factor.tensor_factor.defined() ? tensor.mul_(factor.tensor_factor)
+                                   : tensor.mul_(factor.double_factor);
+  }
+  options.reduceOp = c10d::ReduceOp::SUM;
+  return options;
+}
+
 bool IsMessage(c10d::OpType type) {
   return type == c10d::OpType::SEND || type == c10d::OpType::RECV ||
          type == c10d::OpType::RECVANYSOURCE;
@@ -164,19 +180,26 @@ at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
 
 TorchBackend::Work TorchBackend::allreduce(Tensors& tensors,
                                            const c10d::AllreduceOptions& options) {
-  return Run(c10d::OpType::ALLREDUCE, "ddprun:all_reduce", tensors,
-             [&](HostProcessGroup& group) { return group.allreduce(tensors, options); });
+  return Run(c10d::OpType::ALLREDUCE, "ddprun:all_reduce", tensors, [&](HostProcessGroup& group) {
+    return group.allreduce(tensors, Premultiplied(options, tensors, /*in_place=*/true));
+  });
 }
 
 TorchBackend::Work TorchBackend::allreduce_coalesced(
     Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) {
   return Run(c10d::OpType::ALLREDUCE_COALESCED, "ddprun:all_reduce", tensors,
-             [&](HostProcessGroup& group) { return group.allreduce_coalesced(tensors, options); });
+             [&](HostProcessGroup& group) {
+               return group.allreduce_coalesced(tensors, Premultiplied(options, tensors, true));
+             });
 }
 
 TorchBackend::Work TorchBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
-  return Run(c10d::OpType::REDUCE, "ddprun:reduce", tensors,
-             [&](HostProcessGroup& group) { return group.reduce(tensors, options); });
+  return Run(c10d::OpType::REDUCE, "ddprun:reduce", tensors, [&](HostProcessGroup& group) {
+    Tensors summed = tensors;
+    const bool is_root = options.rootRank == getRank();
+    const auto plain = Premultiplied(options, summed, is_root);
+    return group.reduce(summed, plain);
+  });
 }
 
 TorchBackend::Work TorchBackend::broadcast(Tensors& tensors,
@@ -233,24 +256,33 @@ TorchBackend::Work TorchBackend::scatter(Tensors& outputs,
 TorchBackend::Work TorchBackend::reduce_scatter(Tensors& outputs,
                                                 Lists& inputs,
                                                 const c10d::ReduceScatterOptions& options) {
-  return Run(
-      c10d::OpType::REDUCE_SCATTER, "ddprun:reduce_scatter", inputs.empty() ? Tensors() : inputs[0],
-      [&](HostProcessGroup& group) { return group.reduce_scatter(outputs, inputs, options); });
+  return Run(c10d::OpType::REDUCE_SCATTER, "ddprun:reduce_scatter",
+             inputs.empty() ? Tensors() : inputs[0], [&](HostProcessGroup& group) {
+               Lists summed = inputs;
+               c10d::ReduceScatterOptions plain = options;
+               for (Tensors& list : summed) plain = Premultiplied(options, list, false);
+               return group.reduce_scatter(outputs, summed, plain);
+             });
 }
 
 TorchBackend::Work TorchBackend::_reduce_scatter_base(at::Tensor& output,
                                                       at::Tensor& input,
                                                       const c10d::ReduceScatterOptions& options) {
-  return Run(
-      c10d::OpType::_REDUCE_SCATTER_BASE, "ddprun:reduce_scatter_tensor", {input},
-      [&](HostProcessGroup& group) { return group._reduce_scatter_base(output, input, options); });
+  return Run(c10d::OpType::_REDUCE_SCATTER_BASE, "ddprun:reduce_scatter_tensor", {input},
+             [&](HostProcessGroup& group) {
+               Tensors summed = {input};
+               const auto plain = Premultiplied(options, summed, false);
+               return group._reduce_scatter_base(output, summed[0], plain);
+             });
 }
 
 TorchBackend::Work TorchBackend::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   return Run(c10d::OpType::_REDUCE_SCATTER_BASE, "ddprun:reduce_scatter_tensor", inputs,
              [&](HostProcessGroup& group) {
-               return group.reduce_scatter_tensor_coalesced(outputs, inputs, options);
+               Tensors summed = inputs;
+               const auto plain = Premultiplied(options, summed, false);
+               return group.reduce_scatter_tensor_coalesced(outputs, summed, plain);
              });
 }
 

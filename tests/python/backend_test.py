@@ -45,6 +45,9 @@ class Backend(unittest.TestCase):
     def test_reductions_equal_torch(self):
         self.run_ranks("reductions")
 
+    def test_premultiplied_sums_are_those_of_products(self):
+        self.run_ranks("premultiplied")
+
     def test_sums_of_floats_are_near_those_of_gloo(self):
         self.run_ranks("floats")
 

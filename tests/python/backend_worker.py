@@ -72,6 +72,38 @@ def reductions(rank, size, _gloo):
     same(strided, total, "strides")
 
 
+def premultiplied(rank, size, gloo):
+    """NCCL's PREMUL_SUM, by a number and by a tensor. Only results are written."""
+    if not hasattr(dist, "_make_nccl_premul_sum"):  # a torch without CUDA
+        return
+    own = values((4 * size,), torch.float32, rank) + 1
+    for factor in (0.25, torch.tensor([0.25])):
+        op = dist._make_nccl_premul_sum(factor)
+        dist.all_reduce(wanted := own * 0.25, group=gloo)
+        dist.all_reduce(found := own.clone(), op=op)
+        same(found, wanted, "all_reduce")
+        kept = own.clone()
+        dist.reduce(kept, dst=1, op=op)
+        same(kept, wanted if rank == 1 else own, "reduce")
+        mine = wanted[4 * rank:4 * rank + 4]
+        for scatter, given in ((dist.reduce_scatter_tensor, own),
+                               (dist.reduce_scatter, list(own.chunk(size)))):
+            scatter(part := torch.empty(4), given, op=op)
+            same(part, mine, scatter.__name__)
+        same(own, values((4 * size,), torch.float32, rank) + 1, "the input")
+
+    def sharded(model):
+        fully_shard(model, mesh=DeviceMesh.from_group(dist.group.WORLD, "cpu"))
+        model.set_gradient_divide_factor(2.0 * size)
+        return model
+
+    def halved(model):
+        for parameter in model.parameters():
+            parameter.register_hook(lambda gradient: gradient / 2)
+        return ddp_over(gloo)(model)
+    torch.testing.assert_close(train(sharded, rank), train(halved, rank))
+
+
 def floats(rank, size, gloo):
     """Random numbers, for which the orders of summing differ a little."""
     for dtype in [torch.float32, torch.float64, torch.float16, torch.bfloat16]:
