@@ -20,7 +20,7 @@ struct TimeSpan {
   Time begin = {};
   Time end = {};
   bool is_collective = false;  // or a message; otherwise a phase of the training thread
-  // Of a collective:
+  // For a collective:
   Collective collective = {};
   std::chrono::nanoseconds waited = {};  // for other ranks
   std::string where = {};                // "step 57, bucket 3"

@@ -21,7 +21,7 @@ struct Noted {
   bool waits = false;
   OwnTimes own = {};  // since the last TakeOwnTimes()
 };
-// Of the thread, because a loader that another thread uses is no part of the step.
+// One for each thread, because a loader that another thread uses is no part of the step.
 thread_local std::optional<Noted> noted;
 
 // As in StepPhase.

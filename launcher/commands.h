@@ -1,4 +1,4 @@
-// What ddprun does besides running one job: its subcommands, --dry_run, --sweep, --version.
+// The work of ddprun besides running one job: its subcommands, --dry_run, --sweep, --version.
 #pragma once
 
 #include <functional>

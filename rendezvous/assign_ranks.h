@@ -8,7 +8,7 @@
 
 namespace ddprun::rendezvous {
 
-// What a node reports about its workers.
+// The report of a node about its workers.
 struct RoleInfo {
   std::string role;
   int node_rank = 0;

@@ -46,8 +46,8 @@ struct RoundEnd {
   int exit_code = 1;         // exit code of ddprun on every node if kind is kJobFailed
   // On this node only: its workers must end in this time, because others may start new ones.
   std::optional<std::chrono::milliseconds> stop_within = {};
-  // What is known of the worker that failed first (PeerWorker). The rendezvous passes it on to the
-  // other nodes unchanged. nullptr means that nothing is known.
+  // All that is known of the worker that failed first (PeerWorker). The rendezvous passes it on to
+  // the other nodes unchanged. nullptr means that nothing is known.
   std::shared_ptr<const nlohmann::json> worker = nullptr;
 };
 

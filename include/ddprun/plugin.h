@@ -21,13 +21,13 @@
 
 namespace ddprun {
 
-// What a plugin makes its model from.
+// The facts from which a plugin makes its model.
 struct PluginModelOptions {
   std::string json = "{}";  // the object model.options of the config, as JSON text
   DataShape data = {};      // the sizes of the training data, as far as its format says
 };
 
-// What a plugin opens its data set from.
+// The facts with which a plugin opens its data set.
 struct PluginDataOptions {
   std::string json = "{}";  // the object data.options of the config, as JSON text
   // The files of data.train_files, or others: absolute paths, globs expanded.

@@ -9,7 +9,7 @@
 
 namespace ddprun {
 
-// What a plugin makes its observer from.
+// The facts from which a plugin makes its observer.
 struct PluginObserverOptions {
   std::string json = "{}";  // the object report.options of the config, as JSON text
   std::string folder = {};  // the run's: an absolute path, or relative to the working directory

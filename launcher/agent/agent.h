@@ -26,7 +26,7 @@
 
 namespace ddprun::launcher {
 
-// What the agent uses. Everything here must outlive the agent.
+// The objects that the agent uses. Everything here must outlive the agent.
 struct AgentSurroundings {
   asio::io_context& io;
   Clock& clock;

@@ -1,4 +1,4 @@
-// What a node's agent does after each event, as one table of phase by event. Pure.
+// The actions of a node's agent after each event, as one table of phase by event. Pure.
 #pragma once
 
 #include "launcher/agent/state_table.h"

@@ -1,4 +1,4 @@
-// What a worker group uses, and the handlers that it calls.
+// The objects that a worker group uses, and the handlers that it calls.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@
 
 namespace ddprun::launcher {
 
-// What the group uses. Everything here must outlive the group.
+// The objects that the group uses. Everything here must outlive the group.
 struct GroupSurroundings {
   asio::io_context& io;
   Clock& clock;

@@ -1,4 +1,4 @@
-// What a node's worker group does after each event, as one table of phase by event. Pure.
+// The actions of a node's worker group after each event, as one table of phase by event. Pure.
 #pragma once
 
 #include "launcher/agent/state_table.h"

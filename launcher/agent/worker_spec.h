@@ -10,7 +10,7 @@
 
 namespace ddprun::launcher {
 
-// What all workers of an attempt on this node share.
+// The settings that all workers of an attempt on this node share.
 struct Attempt {
   const AgentPlan& plan;  // its options have passed CheckVirtualLocalRank()
   rendezvous::Membership membership = {};

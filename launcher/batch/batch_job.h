@@ -1,4 +1,4 @@
-// What ddprun does around a job of a batch system: it learns the job's times before, and puts the
+// The work of ddprun around a job of a batch system: it learns the job's times before, and puts the
 // job back into the queue after.
 #pragma once
 

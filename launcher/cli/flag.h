@@ -21,7 +21,7 @@ enum class FlagGroup {
 };
 inline constexpr int kFlagGroups = 8;
 
-// What the shell completes a value with.
+// The kind of words with which the shell completes a value.
 enum class Completion { kNothing, kFile, kFolder, kChoices };
 
 struct Flag {

@@ -23,7 +23,7 @@ inline constexpr int kAsManyAsGiven = 0;
 // HOST.
 inline constexpr const char* kHostPlaceVariable = "DDPRUN_HOST_PLACE";
 
-// What the environment says. The fields become options that the user has not given.
+// The facts that the environment states. The fields become options that the user has not given.
 struct ClusterPlace {
   std::string started_by;  // "SLURM step 17.0", for messages
   int agents = 1;          // of the job

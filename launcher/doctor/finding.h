@@ -22,7 +22,7 @@ struct Finding {
   nlohmann::json facts = nlohmann::json::object();  // for programs
 };
 
-// What the user wants to do on this machine, besides training on its CPUs.
+// The uses that the user has for this machine, besides training on its CPUs.
 struct IntendedUse {
   bool gpu = false;
   bool nodes = false;

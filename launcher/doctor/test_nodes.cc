@@ -197,7 +197,7 @@ std::vector<LinkFacts> TestPairs(TcpStore& store, const std::vector<NodeFacts>& 
   return links;
 }
 
-// What the first node publishes, and what each node reports.
+// The values that the first node publishes, and that each node reports.
 struct GatheredNodes {
   std::vector<NodeFacts> nodes;
   std::string file;  // to look for; "" means none
@@ -248,7 +248,7 @@ Result<NodesTest> Gather(TcpStore& store,
   return test;
 }
 
-// Reads the nodes' results. Those that do not report in time are silent.
+// Reads the nodes' results. Nodes that do not report in time are silent.
 Status ReadResults(TcpStore& store, NodesTest& test) {
   const Deadline deadline = DeadlineAfter(kRoundTimeout);
   for (size_t i = 0; i < test.nodes.size(); ++i) {

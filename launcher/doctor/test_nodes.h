@@ -8,7 +8,7 @@
 
 namespace ddprun::launcher {
 
-// What this node has of the test: the report if it is the first node.
+// The part of the test that this node has: the report if it is the first node.
 struct NodesOutcome {
   bool first = false;
   NodesTest test = {};

@@ -37,7 +37,8 @@ Error ExecError(const SpawnRequest& request, int error_number) {
   return error;
 }
 
-// What the child needs. It is prepared before vfork(), because the child uses the parent's memory.
+// All that the child needs. It is prepared before vfork(), because the child uses the parent's
+// memory.
 struct ChildPlan {
   const char* program;
   char** argv;

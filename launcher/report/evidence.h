@@ -1,5 +1,6 @@
-// What this machine knows about why workers ended, beyond their exit status: whether the kernel
-// killed them because memory ran out, where their core dumps are, and the state of their GPUs.
+// The facts that this machine knows about why workers ended, beyond their exit status: whether the
+// kernel killed them because memory ran out, where their core dumps are, and the state of their
+// GPUs.
 #pragma once
 
 #include <sys/types.h>

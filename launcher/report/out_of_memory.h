@@ -11,7 +11,7 @@
 
 namespace ddprun::launcher {
 
-// What the kernel counted and logged between the start and the end of an attempt.
+// The events that the kernel counted and logged between the start and the end of an attempt.
 struct MemoryEvidence {
   std::vector<KernelKill> kills = {};       // from the kernel's log
   int64_t cgroup_kills = 0;                 // kills in the workers' cgroup

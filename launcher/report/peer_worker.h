@@ -1,4 +1,5 @@
-// What a node's agent sends to other nodes about its first failed worker: RoundEnd::worker.
+// The message that a node's agent sends to other nodes about its first failed worker:
+// RoundEnd::worker.
 #pragma once
 
 #include <memory>

@@ -9,7 +9,7 @@ namespace ddprun::launcher {
 namespace {
 
 constexpr size_t kMaxLineBytes = 500;
-// Of a text that is cut, a quarter of the lines that remain are its beginning.
+// If a text is cut, a quarter of the lines that remain are its beginning.
 constexpr size_t kHeadPart = 4;
 
 }  // namespace

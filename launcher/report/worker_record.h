@@ -1,4 +1,4 @@
-// What is known about one worker of an attempt after its end.
+// All that is known about one worker of an attempt after its end.
 #pragma once
 
 #include <sys/types.h>

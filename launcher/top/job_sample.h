@@ -1,4 +1,4 @@
-// What the jobs of this machine and their ranks do now.
+// A view of the jobs of this machine: what they and their ranks do now.
 #pragma once
 
 #include <chrono>

@@ -112,7 +112,7 @@ std::string ReadStacks(pid_t pid, const Environment& env) {
   std::string reasons;
   for (const StackTool& tool : ToolsFor(pid)) {
     if (tool.for_python && !python) continue;
-    // Of this user's PATH only, because root may look at programs of users.
+    // Only from this user's PATH, because root may look at programs of users.
     const Result<std::string> path = FindProgram(tool.program, env);
     reasons += std::string(reasons.empty() ? "" : "; ") + tool.program;
     if (!path) {

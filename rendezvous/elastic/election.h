@@ -31,12 +31,12 @@ struct Ballot {
   Kind kind = Kind::kLook;
   std::string job;  // the name of the job and the list of its hosts
   int candidate = 0;
-  // Of kLead and kRelease; each new leader has a greater one. `process` is a random number of the
+  // In kLead and kRelease; each new leader has a greater one. `process` is a random number of the
   // candidate's process, so that a late message is not taken for one of its next process.
   int64_t epoch = 0;
   uint64_t process = 0;
   std::chrono::milliseconds lease{0};
-  // Of kLead: the ids of all hosts if none of them has granted anything; otherwise empty.
+  // In kLead: the ids of all hosts if none of them has granted anything; otherwise empty.
   std::vector<uint64_t> all_new = {};
 };
 

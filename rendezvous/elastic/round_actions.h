@@ -36,7 +36,7 @@ struct Past {
   int nodes = 0;     // of that round
 };
 
-// What a node says about itself.
+// The facts that a node states about itself.
 struct NodeInfo {
   std::string host;
   int pid = 0;

@@ -23,7 +23,7 @@ enum class DataType : uint32_t {
 };
 
 // kAvg divides the sum by the number of ranks once, at the end. It needs a floating-point type.
-// Those of bits need an integer or bool.
+// Operations on bits need an integer or bool.
 enum class Reduction : uint32_t { kSum, kAvg, kMax, kMin, kProduct, kBitAnd, kBitOr, kBitXor };
 
 size_t SizeOf(DataType type);

@@ -1,4 +1,4 @@
-// What makes a HostProcessGroup, and what its parts are made of.
+// The ways to make a HostProcessGroup, and what its parts are made of.
 #pragma once
 
 #include <algorithm>

@@ -15,7 +15,7 @@ namespace ddprun::trainer {
 // memory of all ranks of its node.
 class MultiNodeSlices {
  public:
-  // What a node sends for another node's slice.
+  // The values that a node sends for another node's slice.
   enum class Terms {
     kRanks,  // the values of each of its ranks; the result has the bits of MultiNodeChain's
     kNode,   // their sum; the nodes' sums are added in the order of the nodes

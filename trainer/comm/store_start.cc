@@ -24,7 +24,7 @@ namespace {
 // Address space for each rank of a group: 600 groups of 8 ranks fit in a process.
 constexpr size_t kHeapBytesOfGroup = size_t{8} << 30;
 
-// What a rank tells the others.
+// The message of a rank to the others.
 struct Place {
   std::string host;
   pid_t pid = 0;
@@ -32,7 +32,7 @@ struct Place {
   int next_group = 0;  // the least group number that the process may use
 };
 
-// What the groups of this process share.
+// The objects that the groups of this process share.
 struct ProcessState {
   std::atomic<int> next_group = 0;  // group 0 is that of the whole job: see NextGroup()
   const pid_t owner = ::getpid();

@@ -4,7 +4,7 @@
 namespace ddprun::trainer {
 
 // Calls each function of MKL that LibTorch uses for elements once, for float and double. MKL
-// chooses its kernel in the first call. Of two threads that come first together, one may compute
+// chooses its kernel in the first call. If two threads come first together, one of them may compute
 // with a kernel of low precision: 6e-5 beside the result was seen for tanh, and only in this call.
 // So call it before several threads compute; LibTorch's own threads count, too.
 void ChooseMathKernels();

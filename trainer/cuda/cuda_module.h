@@ -54,7 +54,7 @@ struct CudaModule {
 // backward, because LibTorch looks for CUDA once. An error has the loader's text; nothing changed.
 Result<const CudaModule*> OpenCudaModule(const std::string& path);
 
-// What run.device means on this machine, as far as is known without touching a device.
+// The meaning of run.device on this machine, as far as is known without touching a device.
 struct DeviceChoice {
   const CudaModule* module = nullptr;  // nullptr means the CPU
   bool required = false;               // the config asks for a GPU: "cuda", "cuda:0"

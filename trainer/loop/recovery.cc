@@ -106,7 +106,7 @@ void Recovery::Commit() {
   } catch (const Failure& failure) {
     if (!LostAnother(failure)) throw;
     MeetAgain();
-    // Those who have passed wait in ShareState(), to which this rank comes with its next part.
+    // Ranks that have passed wait in ShareState(), to which this rank comes with its next part.
     if (std::ranges::max(next_parts_) <= parts_ + 1) throw;
   }
 }

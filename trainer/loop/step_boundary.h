@@ -34,7 +34,7 @@ bool IsTooLate(double rest, double save_seconds, const StopGrace& grace);
 // Returns whether there is no time left to wait for anything.
 bool IsOver(const StopGrace& grace);
 
-// What all ranks do after a step. Equal on all ranks.
+// The work of all ranks after a step. Equal on all ranks.
 struct BoundaryActions {
   bool save = false;
   bool stop = false;  // after saving

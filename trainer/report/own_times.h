@@ -15,7 +15,7 @@ namespace ddprun::trainer {
 class OwnTimes {
  public:
   OwnTimes();
-  // `field`: "own_seconds" of a line. What is missing or damaged in it counts as nothing.
+  // `field`: "own_seconds" of a line. A value that is missing or damaged in it counts as nothing.
   void Add(const LineJson& field);
   // Returns the means of the steps, by phase.
   std::vector<RunHistory::OwnTime> Means() const;

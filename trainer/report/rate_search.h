@@ -1,4 +1,4 @@
-// What a run with scheduler.range_test found: at which learning rate the loss falls fastest.
+// The result of a run with scheduler.range_test: at which learning rate the loss falls fastest.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ std::string StepText(int64_t step, int64_t max_steps) {
   return "step " + PadLeft(std::to_string(step), last.size()) + "/" + last;
 }
 
-// A part of a line. Those with the highest `rank` are left out first, those with 0 never.
+// A part of a line. Parts with the highest `rank` are left out first, parts with 0 never.
 struct LinePart {
   std::string text;
   int rank = 0;

@@ -13,7 +13,7 @@
 
 namespace ddprun::trainer {
 
-// What all ranks did in some steps (report.trace_steps).
+// The work of all ranks in some steps (report.trace_steps).
 struct TraceReport {
   int64_t first_step = 0;
   int64_t last_step = 0;

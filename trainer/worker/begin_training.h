@@ -1,4 +1,4 @@
-// What every rank does before its first step.
+// The work of every rank before its first step.
 #pragma once
 
 #include <memory>

@@ -124,7 +124,7 @@ void JobChecker::CheckDevice(const Config& config, CheckedJob& found) const {
           named ? DevicesOf(config.strategy) : std::vector<c10::Device>{c10::Device(device)};
       return ThrowIfError(CheckDevices(module, devices, key));
     }
-    // Of instances of a GPU (MIG) a process sees one, and --virtual_local_rank gives each rank its
+    // A process sees one instance of a GPU (MIG), and --virtual_local_rank gives each rank its
     // own.
     const std::string visible = environment_.GetOr("CUDA_VISIBLE_DEVICES", "");
     const bool split = visible.find("MIG-") != std::string::npos;

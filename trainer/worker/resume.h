@@ -64,7 +64,7 @@ struct SavedRun {
   bool model_only = false;
 };
 
-// What the other ranks need of rank 0's RunStart.
+// The part of rank 0's RunStart that the other ranks need.
 struct SharedStart {
   CheckpointPlace place;
   SavedRun saved = {};

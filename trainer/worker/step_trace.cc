@@ -39,7 +39,7 @@ int64_t ClockIdentity() {
 // A collective. Returns what this rank adds to its clock to have rank 0's.
 int64_t OffsetToRankZero(const Mesh& mesh) {
   if (mesh.world.size == 1) return 0;
-  // Of each rank: the clock's identity, then the times of its meetings.
+  // For each rank: the clock's identity, then the times of its meetings.
   const at::Tensor rows = at::zeros({mesh.world.size, 1 + 2 * kMeetings}, at::kLong);
   auto* const all = rows.mutable_data_ptr<int64_t>();
   int64_t* const own = all + mesh.world.rank * rows.size(1);
