@@ -19,7 +19,8 @@ class LargeBytes {
  public:
   static constexpr size_t kMostInMemory = size_t{256} << 20;
 
-  explicit LargeBytes(size_t most_in_memory = kMostInMemory) : most_in_memory_(most_in_memory) {}
+  LargeBytes() = default;
+  explicit LargeBytes(size_t most_in_memory) : most_in_memory_(most_in_memory) {}
   LargeBytes(LargeBytes&& other) noexcept;
   LargeBytes& operator=(LargeBytes&& other) noexcept;
   ~LargeBytes();
@@ -36,7 +37,7 @@ class LargeBytes {
  private:
   void ReserveInFile(size_t bytes);
 
-  size_t most_in_memory_;
+  size_t most_in_memory_ = kMostInMemory;
   std::byte* data_ = nullptr;
   size_t capacity_ = 0;
   UniqueFd file_;
@@ -48,7 +49,8 @@ class LargeArray {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  explicit LargeArray(size_t most_in_memory = LargeBytes::kMostInMemory) : bytes_(most_in_memory) {}
+  LargeArray() = default;
+  explicit LargeArray(size_t most_in_memory) : bytes_(most_in_memory) {}
   LargeArray(LargeArray&& other) noexcept
       : bytes_(std::move(other.bytes_)), size_(std::exchange(other.size_, 0)) {}
   LargeArray& operator=(LargeArray&& other) noexcept {
