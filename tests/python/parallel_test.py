@@ -35,7 +35,7 @@ class Parallel(unittest.TestCase):
                      *CASES],
                     env={**os.environ, "PYTHONPATH": FOLDER, "PYTHON_EXEC": sys.executable},
                     capture_output=True, text=True, timeout=600, check=False)
-                self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+                self.assertEqual(done.returncode, 0, f"{backend}: {done.stderr[-3000:]}")
             for case, count in CASES.items():
                 for rank in range(RANKS):
                     with self.subTest(case=case, rank=rank):
