@@ -1,5 +1,6 @@
 """Runs ddprun with real processes and looks at what it leaves behind."""
 
+import contextlib
 import os
 import random
 import signal
@@ -119,8 +120,9 @@ class LauncherTest(unittest.TestCase):
         self.addCleanup(self.end_leftovers)
 
     def end_leftovers(self):
-        for pid in processes_with(self.mark) + processes_with(self.sleep_mark):
-            os.kill(pid, signal.SIGKILL)
+        for pid in {*processes_with(self.mark), *processes_with(self.sleep_mark)}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def env(self, **more):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("PET_", "DDPRUN_"))}
