@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/atomic_file.h"
+#include "base/cgroup_memory.h"
 #include "base/failure.h"
 #include "base/unnamed_file.h"
 
@@ -20,6 +21,11 @@ namespace {
 
 constexpr size_t kMostGrowth = size_t{64} << 20;
 
+size_t HalfOfMemory() {
+  const auto limit = ReadMemoryLimit();
+  return limit ? static_cast<size_t>(limit->bytes) / 2 : 0;
+}
+
 Failure NoRoom(Error error) {
   error.what += "\nData that may not fit into the memory is kept there.";
   error.hint = "Make room, or name another folder for temporary files: TMPDIR=/scratch";
@@ -27,12 +33,13 @@ Failure NoRoom(Error error) {
 }
 
 // Allocates the blocks, too: a write to a mapped file on a full disk would be a SIGBUS.
-void Lengthen(const UniqueFd& file, size_t from, size_t to) {
+Status Lengthen(const UniqueFd& file, size_t from, size_t to) {
   int error = EINTR;
   while (error == EINTR) {
     error = ::posix_fallocate(file.get(), static_cast<off_t>(from), static_cast<off_t>(to - from));
   }
-  if (error != 0) throw NoRoom(CannotWrite(TemporaryFolder(), error));
+  if (error != 0) return CannotWrite(TemporaryFolder(), error);
+  return {};
 }
 
 }  // namespace
@@ -61,9 +68,22 @@ LargeBytes::~LargeBytes() {
 
 void LargeBytes::Reserve(size_t bytes) {
   if (bytes <= capacity_) return;
-  if (bytes > most_in_memory_) return ReserveInFile(bytes);
-  void* const data = std::realloc(data_, bytes);
+  if (bytes <= most_in_memory_) return ReserveInMemory(bytes);
+  const Status in_file = ReserveInFile(bytes);
+  if (in_file.ok()) return;
+  if (bytes > HalfOfMemory()) throw NoRoom(in_file.error());
+  most_in_memory_ = HalfOfMemory();
+  ReserveInMemory(bytes);
+}
+
+void LargeBytes::ReserveInMemory(size_t bytes) {
+  void* const data = std::realloc(is_file() ? nullptr : data_, bytes);
   if (data == nullptr) throw std::bad_alloc();
+  if (is_file()) {
+    std::memcpy(data, data_, capacity_);
+    ::munmap(data_, capacity_);
+    file_.reset();
+  }
   data_ = static_cast<std::byte*>(data);
   capacity_ = bytes;
 }
@@ -72,26 +92,27 @@ void LargeBytes::Grow(size_t bytes) {
   Reserve(std::max(bytes, capacity_ + std::min(capacity_, kMostGrowth)));
 }
 
-void LargeBytes::ReserveInFile(size_t bytes) {
+Status LargeBytes::ReserveInFile(size_t bytes) {
   const auto page = static_cast<size_t>(::sysconf(_SC_PAGESIZE));
   bytes = (bytes + page - 1) / page * page;
   void* data = MAP_FAILED;
   if (is_file()) {
-    Lengthen(file_, capacity_, bytes);
+    DDPRUN_TRY(Lengthen(file_, capacity_, bytes));
     data = ::mremap(data_, capacity_, bytes, MREMAP_MAYMOVE);
-    if (data == MAP_FAILED) throw std::bad_alloc();
+    if (data == MAP_FAILED) return CannotWrite(TemporaryFolder(), errno);
   } else {
     Result<UniqueFd> file = OpenUnnamedFile(TemporaryFolder());
-    if (!file) throw NoRoom(file.error());
-    Lengthen(*file, 0, bytes);
+    if (!file) return file.error();
+    DDPRUN_TRY(Lengthen(*file, 0, bytes));
     data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file->get(), 0);
-    if (data == MAP_FAILED) throw std::bad_alloc();
+    if (data == MAP_FAILED) return CannotWrite(TemporaryFolder(), errno);
     if (capacity_ > 0) std::memcpy(data, data_, capacity_);
     std::free(data_);
     file_ = std::move(*file);
   }
   data_ = static_cast<std::byte*>(data);
   capacity_ = bytes;
+  return {};
 }
 
 }  // namespace ddprun

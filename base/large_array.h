@@ -6,13 +6,15 @@
 #include <type_traits>
 #include <utility>
 
+#include "base/result.h"
 #include "base/unique_fd.h"
 
 namespace ddprun {
 
 // Bytes in memory, or from `kMostInMemory` on in a mapped file without a name, in $TMPDIR or /tmp:
 // the system writes them to disk and drops them from memory when it needs room. It frees the file
-// after the last process that has them, even if the processes are killed.
+// after the last process that has them, even if the processes are killed. If the file cannot be
+// made or has no room, the bytes are in memory up to half of what this process may have.
 //
 // A process that is forked shares the bytes of a file with its parent. Not thread-safe.
 class LargeBytes {
@@ -26,7 +28,7 @@ class LargeBytes {
   ~LargeBytes();
 
   // Makes room for at least `bytes` and keeps what is there; new bytes have any value. The address
-  // may change. Throws Failure if the disk is full, std::bad_alloc if the memory is.
+  // may change. Throws Failure if there is room neither on the disk nor in memory.
   void Reserve(size_t bytes);
   // The same, with more room, so that many calls copy little.
   void Grow(size_t bytes);
@@ -35,7 +37,8 @@ class LargeBytes {
   bool is_file() const { return file_.valid(); }
 
  private:
-  void ReserveInFile(size_t bytes);
+  Status ReserveInFile(size_t bytes);
+  void ReserveInMemory(size_t bytes);
 
   size_t most_in_memory_ = kMostInMemory;
   std::byte* data_ = nullptr;

@@ -70,39 +70,43 @@ TEST(LargeBytes, AreInAFileAboveTheirLimit) {
   EXPECT_GE(bytes.capacity(), 100'001);
 }
 
-TEST(LargeBytes, NameTheFolderIfItHasNoRoom) {
+TEST(LargeBytes, AreInMemoryIfThereIsNoFolderForFiles) {
   for (const char* const folder : {"/proc", "/no/such/folder"}) {
     ::setenv("TMPDIR", folder, 1);
-    try {
-      LargeBytes bytes(10);
-      bytes.Reserve(11);
+    LargeBytes bytes(10);
+    bytes.Reserve(5);
+    bytes.data()[4] = std::byte{7};
+    bytes.Reserve(5000);
+    EXPECT_FALSE(bytes.is_file());
+    EXPECT_EQ(bytes.data()[4], std::byte{7});
+    try {  // more than any machine's memory
+      bytes.Reserve(size_t{1} << 60);
       ADD_FAILURE() << "no error";
     } catch (const Failure& failure) {
       EXPECT_EQ(failure.error().title, "CANNOT WRITE A FILE");
       EXPECT_EQ(failure.error().where, folder);
       EXPECT_NE(failure.error().hint.find("TMPDIR"), std::string::npos);
     }
+    EXPECT_EQ(bytes.data()[4], std::byte{7});
   }
   ::unsetenv("TMPDIR");
 }
 
 // A write beyond the room on disk would be a SIGBUS. A limit of the size of files stands for a full
 // disk.
-TEST(LargeBytes, FailWhereTheDiskIsFullAndKeepWhatTheyHave) {
+TEST(LargeBytes, MoveToMemoryIfTheDiskIsFull) {
   const pid_t child = ::fork();
   if (child == 0) {
     std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit = {.rlim_cur = 200'000, .rlim_max = 200'000};
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    LargeArray<char> array(1000);
-    array.Resize(100'000);
-    array[99'999] = 'x';
-    try {
-      array.Resize(300'000);
-      ::_exit(1);
-    } catch (const Failure&) {
-      ::_exit(array.size() == 100'000 && array[99'999] == 'x' ? 0 : 2);
-    }
+    LargeBytes bytes(1000);
+    bytes.Reserve(100'000);
+    if (!bytes.is_file()) ::_exit(1);
+    bytes.data()[99'999] = std::byte{7};
+    bytes.Reserve(300'000);
+    bytes.data()[299'999] = std::byte{8};
+    ::_exit(!bytes.is_file() && bytes.data()[99'999] == std::byte{7} ? 0 : 2);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
