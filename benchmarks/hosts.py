@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""All-reduce and training steps over a network: ddprun against Gloo and OpenMPI, on virtual hosts.
+"""All-reduce and training steps over a network: ddprun against Gloo and MPI, on virtual hosts.
 
 The hosts are namespaces of this machine, their cables are as slow as --mbit says (tests/hosts). The
 sides take turns; medians are shown. "line" is the share of the link's rate that an all-reduce uses,
@@ -50,7 +50,7 @@ class Job:
 
 
 class Bench:
-    """What is measured, on the hosts of one link."""
+    """The measurements on the hosts of one link."""
 
     def __init__(self, options, hosts, folder):
         self.options = options
@@ -77,39 +77,57 @@ class Bench:
         return Job(self.hosts[:2], [[sys.executable, script, PORT, *words],
                                     [sys.executable, script, place, *words]])
 
-    def mpirun(self, ranks, program, *words):
-        """mpirun reaches the other hosts through what it takes for rsh. It shares all but network
-        and name with this process, so that it can enter the others."""
+    def rsh(self):
+        """The program that mpirun takes for rsh. It shares all but network and name with this process, so that
+        it can enter the other hosts."""
         agent = self.folder / "rsh"
         places = [f'{host.address}) exec {shlex.join(self.on(host))} sh -c "$*" ;;'
                   for host in self.hosts]
         agent.write_text('#!/bin/sh\nhost=$1; shift\ncase "$host" in\n' + "\n".join(places)
                          + "\nesac\n")
         agent.chmod(0o755)
+        return str(agent)
+
+    def slots(self, ranks):
+        return ",".join(f"{host.address}:{ranks}" for host in self.hosts)
+
+    def openmpi(self, ranks, program, *words):
         # Not bound to cores: every host would take the first ones, which are the same.
         mpirun = [word for word in harness.mpirun(ranks * len(self.hosts))
                   if word != "--oversubscribe"] + ["--bind-to", "none"]
-        slots = ",".join(f"{host.address}:{ranks}" for host in self.hosts)
-        flags = ["--mca", "plm_rsh_agent", str(agent), "--host", slots,
+        flags = ["--mca", "plm_rsh_agent", self.rsh(), "--host", self.slots(ranks),
                  "--mca", "btl_tcp_if_include", "eth0", "--mca", "oob_tcp_if_include", "eth0"]
-        argv = [*self.on(self.hosts[0]), *mpirun, *flags, program,
-                *words]
-        return harness.output([str(word) for word in argv])
+        return self.on_first([*mpirun, *flags, program, *words])
+
+    def mpich(self, ranks, program, *words):
+        """Between hosts by TCP: UCX would find that they share this machine's memory."""
+        ucx = ["env", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=eth0"]
+        flags = ["-launcher", "rsh", "-launcher-exec", self.rsh(), "-iface", "eth0",
+                 "-hosts", self.slots(ranks)]
+        mpirun = harness.mpich(ranks * len(self.hosts))
+        return self.on_first([*ucx, *mpirun, *flags, program, *words])
+
+    def on_first(self, argv):
+        """Returns the JSON lines of a program that the first host starts on all."""
+        text = harness.output([str(word) for word in [*self.on(self.hosts[0]), *argv]])
+        return [json.loads(line) for line in text.splitlines()]
 
     @staticmethod
     def on(host):
         return host.argv(apart=("net", "uts"))
 
 
-def all_reduce_sides(bench, ranks, mpi_program):
+def all_reduce_sides(bench, ranks):
+    openmpi = allreduce.compile_mpi_side("mpicxx.openmpi", bench.folder)
+    mpich = allreduce.compile_mpi_side("mpicxx.mpich", bench.folder)
     sizes = [str(size) for size in SIZES.values()]
     sides = {
         "ddprun": lambda: bench.ddprun(ranks, "ddp-allreduce", *sizes).lines(),
         "hierarchical": lambda: bench.ddprun(ranks, "ddp-allreduce", "--hierarchical",
                                              *sizes).lines(),
         "Gloo": lambda: bench.torchrun(ranks, "gloo_allreduce.py", *sizes).lines(),
-        "OpenMPI": lambda: [json.loads(line) for line in
-                            bench.mpirun(ranks, mpi_program, *sizes).splitlines()],
+        "OpenMPI": lambda: bench.openmpi(ranks, openmpi, *sizes),
+        "MPICH": lambda: bench.mpich(ranks, mpich, *sizes),
         "TCP alone": lambda: bench.tcp(*sizes).lines(),
     }
     if ranks == 1 or len(bench.hosts) == 2:
@@ -119,8 +137,7 @@ def all_reduce_sides(bench, ranks, mpi_program):
 
 
 def measure_all_reduce(bench, mbit, ranks):
-    mpi_program = allreduce.compile_mpi_side("mpicxx.openmpi", bench.folder)
-    sides = all_reduce_sides(bench, ranks, mpi_program)
+    sides = all_reduce_sides(bench, ranks)
     seconds = {}
     for _ in range(bench.options.rounds):
         for name, side in sides.items():
