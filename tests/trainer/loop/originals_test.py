@@ -24,13 +24,16 @@ except ImportError as error:
 
 TORCHRUN = os.path.join(os.path.dirname(sys.executable), "torchrun")
 SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "originals")
+# Runs a script. If it hangs, as one did once before its first line, it says where, and ends.
+RUN = ("import faulthandler, runpy, sys; faulthandler.dump_traceback_later(240, exit=True); "
+       "del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')")
 
 
 class Originals(transformers_test.Files):
     def run_original(self, script, settings):
         settings.update(results=self.path("results.json"), checkpoints=self.path("original"))
-        subprocess.run([TORCHRUN, "--standalone", "--nproc_per_node=2",
-                        os.path.join(SCRIPTS, script),
+        subprocess.run([TORCHRUN, "--standalone", "--nproc_per_node=2", "--no_python",
+                        sys.executable, "-c", RUN, os.path.join(SCRIPTS, script),
                         self.script("settings.json", json.dumps(settings))],
                        cwd=self.folder, env={**self.env(), "GLOO_SOCKET_IFNAME": "lo"}, check=True,
                        stdout=subprocess.DEVNULL)
