@@ -78,8 +78,8 @@ class Bench:
                                     [sys.executable, script, place, *words]])
 
     def rsh(self):
-        """The program that mpirun takes for rsh. It shares all but network and name with this process, so that
-        it can enter the other hosts."""
+        """The program that mpirun takes for rsh. It shares all but network and name with this
+        process, so that it can enter the other hosts."""
         agent = self.folder / "rsh"
         places = [f'{host.address}) exec {shlex.join(self.on(host))} sh -c "$*" ;;'
                   for host in self.hosts]
