@@ -7,6 +7,7 @@ if each of N hosts sends, and is sent, 2 (N - 1) / N of the tensor, the least th
 needs. "TCP alone" is what two processes get that only exchange as many bytes over one connection.
 """
 
+import functools
 import itertools
 import json
 import pathlib
@@ -118,16 +119,17 @@ class Bench:
 
 
 def all_reduce_sides(bench, ranks):
-    openmpi = allreduce.compile_mpi_side("mpicxx.openmpi", bench.folder)
-    mpich = allreduce.compile_mpi_side("mpicxx.mpich", bench.folder)
+    @functools.cache
+    def program(compiler):
+        return allreduce.compile_mpi_side(compiler, bench.folder)
     sizes = [str(size) for size in SIZES.values()]
     sides = {
         "ddprun": lambda: bench.ddprun(ranks, "ddp-allreduce", *sizes).lines(),
         "hierarchical": lambda: bench.ddprun(ranks, "ddp-allreduce", "--hierarchical",
                                              *sizes).lines(),
         "Gloo": lambda: bench.torchrun(ranks, "gloo_allreduce.py", *sizes).lines(),
-        "OpenMPI": lambda: bench.openmpi(ranks, openmpi, *sizes),
-        "MPICH": lambda: bench.mpich(ranks, mpich, *sizes),
+        "OpenMPI": lambda: bench.openmpi(ranks, program("mpicxx.openmpi"), *sizes),
+        "MPICH": lambda: bench.mpich(ranks, program("mpicxx.mpich"), *sizes),
         "TCP alone": lambda: bench.tcp(*sizes).lines(),
     }
     if ranks == 1 or len(bench.hosts) == 2:

@@ -9,6 +9,7 @@
 
 #include "tests/trainer/load_state.h"
 #include "tests/trainer/loop/small_jobs.h"
+#include "tests/trainer/report/noted_lines.h"
 #include "trainer/job/plan_job.h"
 
 namespace ddprun::trainer {
@@ -57,15 +58,6 @@ class Norms final : public StepPart {
   std::vector<double> norms;
 };
 
-class NotedLines final : public Observer {
- public:
-  explicit NotedLines(std::vector<std::string>& lines) : lines_(lines) {}
-  void OnNote(std::string_view line) override { lines_.emplace_back(line); }
-
- private:
-  std::vector<std::string>& lines_;
-};
-
 TEST(NormGuard, LimitsAJumpSaysSoAndHidesNoInfinity) {
   at::set_num_threads(1);
   Job job = MakeJob(4, 1);
@@ -73,9 +65,9 @@ TEST(NormGuard, LimitsAJumpSaysSoAndHidesNoInfinity) {
   job.config.run.max_steps = 36;
   job.config.training.max_grad_norm = 0;
   job.config.training.stop_on_bad_loss = false;
-  std::vector<std::string> lines;
   Observers observers;
-  observers.Add(std::make_unique<NotedLines>(lines));
+  const auto& lines =
+      dynamic_cast<NotedLines&>(observers.Add(std::make_unique<NotedLines>())).lines;
   Trainer trainer(job, PlanFor(job, 1), {}, nullptr, Log::ToStderr({}));
   trainer.Build();
   Jumps jumps;

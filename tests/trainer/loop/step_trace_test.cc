@@ -11,6 +11,7 @@
 #include "base/failure.h"
 #include "base/span_log.h"
 #include "tests/trainer/loop/small_jobs.h"
+#include "tests/trainer/report/noted_lines.h"
 #include "trainer/job/plan_job.h"
 
 namespace ddprun::trainer {
@@ -58,15 +59,6 @@ class LosingGroup final : public c10d::Backend {
   int left_;
 };
 
-class Notes final : public Observer {
- public:
-  explicit Notes(std::vector<std::string>& notes) : notes_(notes) {}
-  void OnNote(std::string_view line) override { notes_.emplace_back(line); }
-
- private:
-  std::vector<std::string>& notes_;
-};
-
 // The weights are updated by then, so the step must not be repeated.
 TEST(StepTrace, IsGivenUpIfARankIsLostAtItsEnd) {
   at::set_num_threads(1);
@@ -80,11 +72,10 @@ TEST(StepTrace, IsGivenUpIfARankIsLostAtItsEnd) {
     mesh.control = c10::make_intrusive<LosingGroup>(lost_in);
     StepTrace trace(mesh, 1, 2);
     trainer.AddPart(trace);
-    std::vector<std::string> notes;
     Observers observers;
-    observers.Add(std::make_unique<Notes>(notes));
+    const auto& notes = dynamic_cast<NotedLines&>(observers.Add(std::make_unique<NotedLines>()));
     trainer.Fit(&observers);
-    EXPECT_EQ(notes, std::vector<std::string>{"no trace: a rank was lost at its end"});
+    EXPECT_EQ(notes.lines, std::vector<std::string>{"no trace: a rank was lost at its end"});
     EXPECT_EQ(trainer.step(), 3);
     EXPECT_FALSE(SpanLog::OfProcess().is_open());
   }

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/trainer/report/noted_lines.h"
 #include "trainer/report/rank_times_report.h"
 #include "trainer/report/slow_ranks.h"
 
@@ -50,12 +51,6 @@ TEST(CompareRankTimes, LeavesOutRanksThatHaveMeasuredNothing) {
   EXPECT_EQ(report.slowest.rank, 2);
 }
 
-class Notes final : public Observer {
- public:
-  void OnNote(std::string_view line) override { lines.emplace_back(line); }
-  std::vector<std::string> lines;
-};
-
 class SlowRanksTest : public ::testing::Test {
  protected:
   void Report(double seconds, const std::vector<RankTimesRow>& rows, bool alike = true) {
@@ -64,7 +59,7 @@ class SlowRanksTest : public ::testing::Test {
     slow_ranks_.OnRankTimes(report, {.unix_seconds = 0, .steady_seconds = seconds});
   }
 
-  Notes notes_;
+  NotedLines notes_;
   SlowRanks slow_ranks_{notes_};
 };
 

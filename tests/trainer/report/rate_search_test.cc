@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "tests/trainer/report/noted_lines.h"
 #include "trainer/report/rate_chart.h"
 
 namespace ddprun::trainer {
@@ -24,14 +25,8 @@ std::vector<TriedRate> Search(double middle, double last, size_t steps = 200) {
   return tried;
 }
 
-class Lines final : public Observer {
- public:
-  void OnNote(std::string_view line) override { lines.emplace_back(line); }
-  std::vector<std::string> lines;
-};
-
 std::string TextOf(const std::vector<TriedRate>& tried, const char* reason = "finished") {
-  Lines lines;
+  NotedLines lines;
   RateSearch search(lines);
   for (const TriedRate& one : tried) {
     search.OnStep({.loss = one.loss, .learning_rate = one.learning_rate}, {});

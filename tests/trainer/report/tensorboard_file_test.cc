@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/trainer/report/noted_lines.h"
 #include "tests/trainer/report/scratch_folder.h"
 
 namespace ddprun::trainer {
@@ -15,12 +16,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-class Notes final : public Observer {
- public:
-  void OnNote(std::string_view line) override { lines.emplace_back(line); }
-  std::vector<std::string> lines;
-};
 
 using TensorboardFileTest = ScratchFolder;
 
@@ -37,7 +32,7 @@ TEST(TensorboardRecord, HasTheChecksumsOfTensorBoard) {
 
 TEST_F(TensorboardFileTest, WarnsOnceAndGoesOnWhereItCannotWrite) {
   std::ofstream(folder_ + "/tensorboard") << "a file";
-  Notes notes;
+  NotedLines notes;
   TensorboardFile file(folder_, notes);
   file.OnBegin(RunHeader(), ReportTime::Now());
   for (int64_t step = 1; step <= 3; ++step) {
@@ -49,7 +44,7 @@ TEST_F(TensorboardFileTest, WarnsOnceAndGoesOnWhereItCannotWrite) {
 
 // A file-size limit acts like a full disk: the write fails, after some of its bytes.
 TEST_F(TensorboardFileTest, KeepsWholeRecordsWhenADiskIsFull) {
-  Notes notes;
+  NotedLines notes;
   TensorboardFile file(folder_, notes);
   file.OnBegin(RunHeader(), ReportTime::Now());
   const auto written = std::filesystem::directory_iterator(folder_ + "/tensorboard")->path();

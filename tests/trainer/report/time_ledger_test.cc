@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/trainer/report/noted_lines.h"
 #include "tests/trainer/report/scratch_folder.h"
 #include "trainer/report/metrics_file.h"
 
@@ -13,12 +14,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::StartsWith;
-
-class Heard : public Observer {
- public:
-  void OnNote(std::string_view line) override { lines.emplace_back(line); }
-  std::vector<std::string> lines;
-};
 
 class TimeLedgerTest : public ScratchFolder {
  protected:
@@ -58,7 +53,7 @@ class TimeLedgerTest : public ScratchFolder {
     return lines;
   }
 
-  Heard heard_;
+  NotedLines heard_;
 };
 
 TEST_F(TimeLedgerTest, TellsApartWhatWasLost) {
