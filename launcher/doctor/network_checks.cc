@@ -67,12 +67,6 @@ bool CanListen(uint16_t port) {
 
 Finding CheckUcx(const NetworkFacts& facts, const IntendedUse& use, const ProcessLimit& locked) {
   Finding finding{.name = "UCX", .facts = {{"version", facts.ucx.value_or("")}}};
-  if (!facts.ucx) {
-    finding.verdict = MissingIf(use.nodes);
-    finding.what = "cannot be loaded, and connects ranks of several nodes: " + facts.ucx_error;
-    finding.remedy = "apt-get install libucx0";
-    return finding;
-  }
   std::vector<std::string> devices;
   bool infiniband = false;
   nlohmann::json list = nlohmann::json::array();
@@ -85,9 +79,13 @@ Finding CheckUcx(const NetworkFacts& facts, const IntendedUse& use, const Proces
     infiniband = infiniband || interface.infiniband;
   }
   finding.facts["devices"] = std::move(list);
-  finding.what =
-      *facts.ucx + ", over " + (devices.empty() ? "loopback alone" : FormatList(devices));
-  if (devices.empty()) {
+  const std::string way = devices.empty() ? "loopback alone" : FormatList(devices);
+  finding.what = facts.ucx ? *facts.ucx + ", over " + way : "not here, nor needed over " + way;
+  if (infiniband && !facts.ucx) {
+    finding.verdict = MissingIf(use.nodes);
+    finding.what = "cannot be loaded, and uses " + way + ": " + facts.ucx_error;
+    finding.remedy = "apt-get install libucx0";
+  } else if (devices.empty()) {
     finding.verdict = MissingIf(use.nodes);
     finding.remedy = "No network interface is up: other nodes cannot be reached.";
   } else if (infiniband && locked.soft >= 0) {

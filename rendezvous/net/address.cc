@@ -190,6 +190,17 @@ std::vector<OwnAddress> ReadOwnAddresses() {
   return found;
 }
 
+asio::ip::address AddressOf(const std::string& interface, const std::string& wished) {
+  asio::ip::address first;
+  for (const OwnAddress& own : ReadOwnAddresses()) {
+    if (own.interface != interface) continue;
+    if (own.address.to_string() == wished) return own.address;
+    if (IsLinkLocal(own.address)) continue;
+    if (first.is_unspecified() || (own.address.is_v4() && first.is_v6())) first = own.address;
+  }
+  return first;
+}
+
 bool IsOwnAddress(const asio::ip::address& address) {
   if (address.is_loopback()) return true;
   const std::vector<OwnAddress> own = ReadOwnAddresses();

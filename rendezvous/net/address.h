@@ -53,6 +53,10 @@ struct OwnAddress {
 };
 std::vector<OwnAddress> ReadOwnAddresses();
 
+// Returns `wished` if the interface has it, else the interface's first address, IPv4 first;
+// unspecified if it has none that other machines reach.
+asio::ip::address AddressOf(const std::string& interface, const std::string& wished);
+
 // Returns whether other machines reach the address only with the name of an interface (IPv6).
 inline bool IsLinkLocal(const asio::ip::address& address) {
   return address.is_v6() && address.to_v6().is_link_local();

@@ -45,6 +45,68 @@ std::vector<std::string> Split(const std::string& list) {
   return names;
 }
 
+// Returns the kind of transport that this rank would use.
+Result<Transport::Kind> ChooseKind(const Environment& environment,
+                                   const Transport::Options& options) {
+  const std::string wanted = environment.GetOr("DDPRUN_TRANSPORT", "");
+  if (!wanted.empty() && wanted != "tcp" && wanted != "ucx") {
+    return Error{.code = Code::kUsage,
+                 .title = "UNKNOWN TRANSPORT",
+                 .what = "DDPRUN_TRANSPORT is \"" + wanted + "\".",
+                 .hint = "Set it to \"tcp\" or \"ucx\", or leave it out.",
+                 .page = "unknown-transport"};
+  }
+  if (options.own_address.empty() || wanted == "ucx") return Transport::Kind::kUcx;
+  if (wanted == "tcp") return Transport::Kind::kTcp;
+  const bool rdma = options.devices.size() > 1 || options.devices[0].find(':') != std::string::npos;
+  const bool users_own = std::ranges::any_of(
+      environment.Entries(), [](const std::string& each) { return each.starts_with("UCX_"); });
+  return rdma || users_own ? Transport::Kind::kUcx : Transport::Kind::kTcp;
+}
+
+// A rank and how to reach it.
+struct Entry {
+  int node = 0;
+  Transport::Kind kind = Transport::Kind::kUcx;
+  std::string address;
+
+  std::string ToText() const {
+    return std::to_string(node) + (kind == Transport::Kind::kTcp ? " t " : " u ") + address;
+  }
+  static Entry FromText(const std::string& text) {
+    const size_t space = std::min(text.find(' '), text.size());
+    const std::string rest = text.substr(std::min(space + 1, text.size()));
+    return {.node = static_cast<int>(ParseInt(text.substr(0, space)).value_or(0)),
+            .kind = rest.starts_with('t') ? Transport::Kind::kTcp : Transport::Kind::kUcx,
+            .address = rest.substr(std::min<size_t>(2, rest.size()))};
+  }
+};
+
+struct Meeting {
+  std::shared_ptr<Transport> transport;
+  std::vector<Entry> entries;  // of all ranks
+
+  bool AllAre(Transport::Kind kind) const {
+    return std::ranges::all_of(entries, [&](const Entry& entry) { return entry.kind == kind; });
+  }
+};
+
+// A collective of all ranks.
+Result<Meeting> Meet(const RankInfo& info,
+                     const Transport::Options& options,
+                     const Exchange& exchange,
+                     const std::string& subject) {
+  Meeting meeting;
+  DDPRUN_ASSIGN(meeting.transport, Transport::Create(options));
+  std::vector<int> ranks(static_cast<size_t>(info.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const Entry own{info.node_rank, options.kind, meeting.transport->address()};
+  const auto told = exchange(subject, ranks, own.ToText());
+  if (!told) return Error(told.error()).While("Waiting for the addresses of all ranks");
+  for (const std::string& entry : *told) meeting.entries.push_back(Entry::FromText(entry));
+  return meeting;
+}
+
 Error WrongNode(const RankInfo& info, int members) {
   return Error{.code = Code::kUsage,
                .title = "CONTRADICTORY NODES",
@@ -97,37 +159,37 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
   const std::string master = environment.GetOr("MASTER_ADDR", "127.0.0.1");
   Transport::Options options{.rank = info.rank, .spin = spin};
   options.devices = NetworkDevices(environment, master, towards_store);
-  DDPRUN_ASSIGN(std::shared_ptr<Transport> transport, Transport::Create(options));
-
-  const std::string own = std::to_string(info.node_rank) + " " + transport->address();
-  std::vector<int> ranks(static_cast<size_t>(info.world_size));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  const auto told = exchange("addresses", ranks, own);
-  if (!told) return Error(told.error()).While("Waiting for the addresses of all ranks");
+  if (!options.devices.empty()) {
+    const auto own = rendezvous::AddressOf(options.devices.back(), towards_store);
+    if (!own.is_unspecified()) options.own_address = own.to_string();
+  }
+  DDPRUN_ASSIGN(options.kind, ChooseKind(environment, options));
+  DDPRUN_ASSIGN(Meeting meeting, Meet(info, options, exchange, "addresses"));
+  if (!meeting.AllAre(options.kind)) {  // all can use UCX
+    options.kind = Transport::Kind::kUcx;
+    DDPRUN_ASSIGN(meeting, Meet(info, options, exchange, "ucx_addresses"));
+  }
 
   ConnectedNodes connected;
   std::vector<std::string> addresses;
-  for (const std::string& entry : *told) {
-    const size_t space = std::min(entry.find(' '), entry.size());
-    connected.node_of_rank.push_back(
-        static_cast<int>(ParseInt(entry.substr(0, space)).value_or(0)));
-    addresses.push_back(entry.substr(std::min(space + 1, entry.size())));
-    connected.wire.peers.push_back(static_cast<int>(addresses.size()) - 1);
+  std::map<int, int> first_ranks;  // by node
+  for (Entry& entry : meeting.entries) {
+    const int rank = static_cast<int>(addresses.size());
+    first_ranks.emplace(entry.node, rank);
+    connected.node_of_rank.push_back(entry.node);
+    connected.wire.peers.push_back(rank);
+    addresses.push_back(std::move(entry.address));
   }
   const auto members =
       std::count(connected.node_of_rank.begin(), connected.node_of_rank.end(), info.node_rank);
   if (members != info.local_world_size) return WrongNode(info, static_cast<int>(members));
   // One rank of each node probes for all: a firewall stands between nodes.
-  std::map<int, int> first_ranks;
-  for (const int rank : ranks) {
-    first_ranks.emplace(connected.node_of_rank[static_cast<size_t>(rank)], rank);
-  }
   if (probes && first_ranks[info.node_rank] == info.rank) {
     DDPRUN_TRY(ProbeNodes(environment, options.devices, towards_store, info.node_rank, first_ranks,
                           exchange, *probes));
   }
-  transport->SetPeers(std::move(addresses));
-  connected.wire.transport = std::move(transport);
+  meeting.transport->SetPeers(std::move(addresses));
+  connected.wire.transport = std::move(meeting.transport);
   return connected;
 }
 

@@ -44,7 +44,7 @@ std::optional<MultiNodeSlices::Terms> MultiNodeSlices::Choose(const NodePlacemen
   }
   const size_t of_nodes = (widening + 1) * (nodes - 1);
   if (by_node && of_nodes < std::min(chain, of_ranks)) return Terms::kNode;
-  return of_ranks < chain ? std::optional(Terms::kRanks) : std::nullopt;
+  return of_ranks <= chain ? std::optional(Terms::kRanks) : std::nullopt;
 }
 
 MultiNodeSlices::MultiNodeSlices(NodeLink& link,

@@ -33,8 +33,8 @@ class MultiNodeSlices {
   // Error leaves the arrays undefined.
   Status AllReduce(std::span<std::byte* const> arrays, size_t bytes);
 
-  // Returns the terms with which the busiest node sends and receives least; nullopt if it is not
-  // less than in a MultiNodeChain. `by_node`: whether kNode is allowed.
+  // Returns the terms with which the busiest node sends and receives least; nullopt if that is more
+  // than in a MultiNodeChain, where one node makes most sums. `by_node`: whether kNode is allowed.
   static std::optional<Terms> Choose(const NodePlacement& placement, DataType type, bool by_node);
 
  private:

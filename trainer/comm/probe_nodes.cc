@@ -26,18 +26,6 @@ constexpr milliseconds kMostPatience{20'000};
 // Variables by which users give UCX other ways, or ports that a firewall leaves open.
 constexpr const char* kOwnWays[] = {"UCX_TLS", "UCX_NET_DEVICES", "UCX_TCP_PORT_RANGE"};
 
-// Returns `wished` if the interface has it, else the interface's first address, IPv4 first.
-address AddressOf(const std::string& interface, const std::string& wished) {
-  address first;
-  for (const rendezvous::OwnAddress& own : rendezvous::ReadOwnAddresses()) {
-    if (own.interface != interface) continue;
-    if (own.address.to_string() == wished) return own.address;
-    if (rendezvous::IsLinkLocal(own.address)) continue;
-    if (first.is_unspecified() || (own.address.is_v4() && first.is_v6())) first = own.address;
-  }
-  return first;
-}
-
 // Opens a port of `own`, which answers until the result is closed. The result is not valid if other
 // nodes could not use the port, such as that of 127.0.0.1.
 UniqueFd OpenPort(const address& own) {
@@ -114,7 +102,7 @@ Status ProbeNodes(const Environment& environment,
       devices, [](const std::string& device) { return device.find(':') != device.npos; });
   UniqueFd listener;
   if (!own_way && !rdma && !devices.empty()) {
-    listener = OpenPort(AddressOf(devices.front(), towards_store));
+    listener = OpenPort(rendezvous::AddressOf(devices.front(), towards_store));
   }
   std::string own;  // "10.0.0.1 4711"
   if (listener.valid()) {

@@ -55,11 +55,16 @@ TEST(Doctor, NamesWhatIsLittleAndTheRemedy) {
 }
 
 TEST(Doctor, MissesOnlyWhatWasAskedFor) {
-  const NetworkFacts network{.host = "node7", .ucx_error = "libucp.so.0: not found"};
+  NetworkFacts network{.host = "node7",
+                       .ucx_error = "libucp.so.0: not found",
+                       .interfaces = {{.name = "mlx5_0", .infiniband = true}}};
   EXPECT_TRUE(NothingMissing(CheckNetwork(network, {}, {})));
   const std::vector<Finding> found = CheckNetwork(network, {.nodes = true}, {});
   EXPECT_THAT(found, Contains(AllOf(Is("UCX", Verdict::kMissing, "libucp.so.0: not found"),
                                     Field(&Finding::remedy, "apt-get install libucx0"))));
+  network.interfaces = {{.name = "eth0"}};
+  EXPECT_THAT(CheckNetwork(network, {.nodes = true}, {}),
+              Contains(Is("UCX", Verdict::kOk, "nor needed over eth0 (TCP)")));
   EXPECT_THAT(found, Contains(Is("host name", Verdict::kMissing, "node7 has no address")));
 
   const Result<NvidiaDriver> none =

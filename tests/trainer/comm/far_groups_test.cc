@@ -4,6 +4,7 @@
 
 #include "base/failure.h"
 #include "tests/trainer/comm/rank_threads.h"
+#include "tests/trainer/comm/transports.h"
 #include "trainer/comm/host_process_group.h"
 
 namespace ddprun::trainer {
@@ -15,16 +16,12 @@ void OnNodes(const std::vector<int>& node_of_rank,
              const std::function<void(HostProcessGroup& group, int rank)>& body) {
   const int size = static_cast<int>(node_of_rank.size());
   std::vector<UniqueFd> memory;
-  std::vector<std::shared_ptr<Transport>> transports;
-  std::vector<std::string> addresses;
+  const auto transports = ConnectedTransports(node_of_rank.size());
   std::vector<int> peers;
   for (int rank = 0; rank < size; ++rank) {
     memory.push_back(ValueOrThrow(SharedRegion::CreateFile()));
-    transports.push_back(ValueOrThrow(Transport::Create({.rank = rank, .devices = {"lo"}})));
-    addresses.push_back(transports.back()->address());
     peers.push_back(rank);
   }
-  for (const auto& transport : transports) transport->SetPeers(addresses);
   RunRanks(size, [&](int rank) {
     const auto r = static_cast<size_t>(rank);
     const auto group =

@@ -1,9 +1,8 @@
-// Messages between ranks of different nodes: tagged and non-blocking; messages between two ranks
-// with one tag arrive in order. UCX uses InfiniBand or similar hardware if there is any, and TCP
-// otherwise.
+// SEAM: messages between ranks of different nodes, tagged and non-blocking. A tag names one sender;
+// its messages with one tag arrive in order.
 //
 // No background thread runs: transfers progress while a thread of the process is in one of the
-// calls below. The first Transport loads UCX.
+// calls below.
 #pragma once
 
 #include <atomic>
@@ -21,9 +20,14 @@ namespace ddprun::trainer {
 // The transport of one process. Any thread may call any method.
 class Transport {
  public:
+  // All ranks of a job use the same kind. kUcx uses InfiniBand or similar hardware, and loads a
+  // library: call Create() after the last fork. kTcp is faster over TCP, and has no such condition.
+  enum class Kind { kTcp, kUcx };
   struct Options {
     int rank = 0;
-    std::vector<std::string> devices = {};  // UCX's names ("eth0"); empty: all devices
+    Kind kind = Kind::kUcx;
+    std::vector<std::string> devices = {};  // kUcx: its names ("eth0"); empty: all devices
+    std::string own_address = {};           // kTcp: the address at which other nodes reach this one
     std::chrono::nanoseconds spin{0};       // see NodeGroup::Options
   };
   static Result<std::unique_ptr<Transport>> Create(const Options& options);
@@ -80,6 +84,11 @@ class Transport {
   virtual void Cancel(const Handle& request) = 0;
   // Ends all running and later requests with an error, and no longer touches their data.
   virtual void Abort() = 0;
+
+ protected:
+  static constexpr std::chrono::milliseconds kCancelPoll{20};
+  // Time that a process which ends waits for its last messages to leave.
+  static constexpr std::chrono::milliseconds kFarewell{2000};
 };
 
 }  // namespace ddprun::trainer

@@ -7,16 +7,13 @@
 #include "base/check.h"
 #include "base/env.h"
 #include "base/text.h"
+#include "trainer/comm/net/transport_errors.h"
 
 namespace ddprun::trainer {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::chrono::milliseconds kCancelPoll{20};
-// Time that a process which ends waits for its last messages to leave.
-constexpr std::chrono::milliseconds kFarewell{2000};
 
 Error UcxError(const UcxApi& ucx, const std::string& doing, ucs_status_t status) {
   return Error{.title = "UCX FAILED",
@@ -28,13 +25,6 @@ Error UcxError(const UcxApi& ucx, const std::string& doing, ucs_status_t status)
 }
 
 }  // namespace
-
-Result<std::unique_ptr<Transport>> Transport::Create(const Options& options) {
-  DDPRUN_ASSIGN(const UcxApi* ucx, LoadUcx());
-  auto transport = std::make_unique<UcxTransport>(*ucx, options.rank, options.spin);
-  DDPRUN_TRY(transport->Open(options.devices));
-  return std::unique_ptr<Transport>(std::move(transport));
-}
 
 // Reads UCX's configuration. The user's UCX_* variables have precedence.
 Result<ucp_config_t*> UcxTransport::Configure(const std::vector<std::string>& devices) {
@@ -123,22 +113,8 @@ void UcxTransport::OnPeerFailed(void* peer, ucp_ep_h /*endpoint*/, ucs_status_t 
 }
 
 Error UcxTransport::Lost(const UcxRequest& request, ucs_status_t status) const {
-  const std::string peer =
-      request.peer < 0 ? "another node" : "rank " + std::to_string(request.peer);
-  if (status == UCS_ERR_MESSAGE_TRUNCATED) {
-    return Error{.title = "MISMATCHED MESSAGE",
-                 .where = "rank " + std::to_string(rank_),
-                 .what = "A message from " + peer + " is longer than rank " +
-                         std::to_string(rank_) + " expected.",
-                 .hint = "Sender and receiver must agree on the tensor's shape and type.",
-                 .page = "mismatched-message"};
-  }
-  return Error{.title = "CONNECTION TO A RANK LOST",
-               .where = "rank " + std::to_string(rank_),
-               .what = (request.receives ? "Receiving from " : "Sending to ") + peer +
-                       " failed: " + ucx_.status_string(status) + ".",
-               .hint = "Look at the log of " + peer + "; its process may have ended.",
-               .page = "connection-to-a-rank-lost"};
+  if (status == UCS_ERR_MESSAGE_TRUNCATED) return MessageTooLong(rank_, request.peer);
+  return ConnectionToRankLost(rank_, request.peer, request.receives, ucx_.status_string(status));
 }
 
 void UcxTransport::Finish(UcxRequest& request, ucs_status_t status, size_t bytes) {
