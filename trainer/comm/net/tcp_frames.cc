@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 
@@ -74,6 +75,7 @@ void TcpFrameWriter::Fail(const Status& status) {
 }
 
 int TcpFrameReader::Read(int socket, TcpInbox& inbox) {
+  buffer_.resize(kBufferBytes);
   for (size_t taken = 0; taken < kMostBytesAtOnce;) {
     // Long data goes straight to its place, and what follows it into the buffer.
     std::byte* const place = Rest() > 0 ? message_->data() : nullptr;

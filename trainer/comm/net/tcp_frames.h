@@ -2,7 +2,6 @@
 // one rank to another, and none back. Internal to its folder.
 #pragma once
 
-#include <array>
 #include <deque>
 #include <string>
 #include <vector>
@@ -64,8 +63,9 @@ class TcpFrameReader {
   int from_;
   TcpInbox::Message message_ = {};  // the one that is arriving
   size_t received_ = 0;             // bytes of it
-  // Bytes that have come and are not parsed yet.
-  std::array<std::byte, kBufferBytes> buffer_ = {};
+  // Bytes that have come and are not parsed yet. Empty before the first Read(), because there is a
+  // reader for each rank of the job.
+  std::vector<std::byte> buffer_;
   size_t begin_ = 0;
   size_t end_ = 0;
 };

@@ -34,7 +34,7 @@ struct TcpMessage {
   std::unique_ptr<std::byte[]> kept = {};  // if it came before its receive
   bool here = false;                       // whole
 
-  // Returns where the data goes; nullptr means that nobody wants it any more.
+  // Returns where the data goes; nullptr means that nobody wants it.
   std::byte* data() const { return kept || !receive ? kept.get() : receive->data; }
 };
 

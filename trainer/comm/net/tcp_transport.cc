@@ -311,41 +311,6 @@ bool TcpTransport::ProgressLocked() {
   return count > 0 || writes;
 }
 
-bool TcpTransport::Progress() {
-  const std::lock_guard lock(mutex_);
-  return ProgressLocked();
-}
-
-// One thread waits for events, and the others wait for this thread.
-bool TcpTransport::WaitForCompletion(uint64_t seen, const Limits& limits) {
-  std::unique_lock lock(mutex_);
-  Clock::time_point spin_until = Clock::now() + spin_;
-  for (;;) {
-    if (completions() != seen) return true;
-    const Clock::time_point now = Clock::now();
-    if (now >= limits.deadline || limits.cancelled.load()) return false;
-    const Clock::duration nap = std::min<Clock::duration>(limits.deadline - now, kCancelPoll);
-    if (somebody_waits_) {
-      progressed_.wait_for(lock, nap);
-      continue;
-    }
-    if (ProgressLocked()) {
-      spin_until = Clock::now() + spin_;
-      continue;
-    }
-    if (completions() != seen || now < spin_until) continue;
-    somebody_waits_ = true;
-    lock.unlock();
-    pollfd news{events_.get(), POLLIN, 0};
-    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(nap).count();
-    poll(&news, 1, static_cast<int>(milliseconds));
-    lock.lock();
-    somebody_waits_ = false;
-    ProgressLocked();
-    progressed_.notify_all();
-  }
-}
-
 void TcpTransport::Abort() {
   const std::lock_guard lock(mutex_);
   if (aborted_) return;
@@ -353,7 +318,7 @@ void TcpTransport::Abort() {
   aborted_ = true;
   listener_.reset();
   strangers_.clear();
-  progressed_.notify_all();
+  WakeOthers();
 }
 
 }  // namespace ddprun::trainer

@@ -6,19 +6,19 @@
 // only those know who have read the receiver's address in the job's store.
 #pragma once
 
-#include <condition_variable>
 #include <list>
-#include <mutex>
 
 #include "base/unique_fd.h"
+#include "trainer/comm/net/polled_transport.h"
 #include "trainer/comm/net/tcp_frames.h"
 #include "trainer/comm/net/tcp_greeting.h"
 
 namespace ddprun::trainer {
 
-class TcpTransport : public Transport {
+class TcpTransport : public PolledTransport {
  public:
-  TcpTransport(int rank, std::chrono::nanoseconds spin) : rank_(rank), spin_(spin), inbox_(rank) {}
+  TcpTransport(int rank, std::chrono::nanoseconds spin)
+      : PolledTransport(spin), rank_(rank), inbox_(rank) {}
   ~TcpTransport() override;
   // Listens at an own address. Call it before all other methods.
   Status Open(const std::string& own_address);
@@ -33,9 +33,6 @@ class TcpTransport : public Transport {
   Handle Receive(int from, uint64_t tag, void* data, size_t bytes) override;
   std::optional<Arrived> Find(uint64_t tag, uint64_t mask) override;
   Handle Take(const Arrived& arrived, void* data) override;
-  bool Progress() override;
-  uint64_t completions() const override { return completions_.load(std::memory_order_acquire); }
-  bool WaitForCompletion(uint64_t seen, const Limits& limits) override;
   void Cancel(const Handle& request) override;
   void Abort() override;
 
@@ -74,19 +71,16 @@ class TcpTransport : public Transport {
   void OutEnded(int rank, const std::string& why);
   void FailPeer(int rank, const std::string& why);
   void FailSilentPeers();
-  bool ProgressLocked();
+  bool ProgressLocked() override;
+  int events() const override { return events_.get(); }
 
   const int rank_;
-  const std::chrono::nanoseconds spin_;
   UniqueFd events_;  // epoll
   UniqueFd listener_;
   TcpGreeting::Cookie cookie_{};
   std::string address_;
-  std::atomic<uint64_t> completions_ = 0;
 
-  std::mutex mutex_;  // guards the members below, and the data of requests that run
-  std::condition_variable progressed_;
-  bool somebody_waits_ = false;  // a thread waits for `events_`
+  // The mutex guards the members below, and the data of requests that run.
   bool aborted_ = false;
   std::vector<Peer> peers_;
   std::vector<int> writing_;  // peers to whom something can be written now

@@ -84,11 +84,6 @@ class Transport {
   virtual void Cancel(const Handle& request) = 0;
   // Ends all running and later requests with an error, and no longer touches their data.
   virtual void Abort() = 0;
-
- protected:
-  static constexpr std::chrono::milliseconds kCancelPoll{20};
-  // Time that a process which ends waits for its last messages to leave.
-  static constexpr std::chrono::milliseconds kFarewell{2000};
 };
 
 }  // namespace ddprun::trainer

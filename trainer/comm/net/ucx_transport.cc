@@ -1,7 +1,5 @@
 #include "trainer/comm/net/ucx_transport.h"
 
-#include <poll.h>
-
 #include <algorithm>
 
 #include "base/check.h"
@@ -224,10 +222,10 @@ Transport::Handle UcxTransport::Take(const Arrived& arrived, void* data) {
   return Start(request, ucx_.tag_msg_recv_nbx(worker_, data, arrived.bytes, message, &params));
 }
 
-unsigned UcxTransport::ProgressLocked() {
+bool UcxTransport::ProgressLocked() {
   const unsigned events = ucx_.worker_progress(worker_);
   ReportFailedPeers();
-  return events;
+  return events != 0;
 }
 
 void UcxTransport::ReportFailedPeers() {
@@ -246,42 +244,6 @@ void UcxTransport::CancelReceives(int peer) {
     if (request->receives && concerned && request->ucx != nullptr) running.push_back(request->ucx);
   }
   for (void* request : running) ucx_.request_cancel(worker_, request);
-}
-
-bool UcxTransport::Progress() {
-  const std::lock_guard lock(mutex_);
-  return ProgressLocked() != 0;
-}
-
-// One thread waits for the descriptor's events, and the others wait for this thread.
-bool UcxTransport::WaitForCompletion(uint64_t seen, const Limits& limits) {
-  std::unique_lock lock(mutex_);
-  Clock::time_point spin_until = Clock::now() + spin_;
-  for (;;) {
-    if (completions() != seen) return true;
-    const Clock::time_point now = Clock::now();
-    if (now >= limits.deadline || limits.cancelled.load()) return false;
-    const Clock::duration nap = std::min<Clock::duration>(limits.deadline - now, kCancelPoll);
-    if (somebody_waits_) {
-      progressed_.wait_for(lock, nap);
-      continue;
-    }
-    if (ProgressLocked() != 0) {
-      spin_until = Clock::now() + spin_;
-      continue;
-    }
-    if (completions() != seen || now < spin_until) continue;
-    if (ucx_.worker_arm(worker_) != UCS_OK) continue;  // there are events already
-    somebody_waits_ = true;
-    lock.unlock();
-    pollfd events{event_fd_, POLLIN, 0};
-    const auto milliseconds = std::chrono::ceil<std::chrono::milliseconds>(nap).count();
-    poll(&events, 1, static_cast<int>(milliseconds));
-    lock.lock();
-    somebody_waits_ = false;
-    ProgressLocked();
-    progressed_.notify_all();
-  }
 }
 
 // Waits, at most kFarewell, until all sends have left.
@@ -339,7 +301,7 @@ void UcxTransport::Abort() {
   if (aborted_) return;
   aborted_ = true;
   CloseEndpoints();
-  progressed_.notify_all();
+  WakeOthers();
 }
 
 }  // namespace ddprun::trainer

@@ -1,19 +1,17 @@
 // A Transport that uses UCX. Internal to its folder.
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
 #include <unordered_map>
 
-#include "trainer/comm/net/transport.h"
+#include "trainer/comm/net/polled_transport.h"
 #include "trainer/comm/net/ucx_api.h"
 
 namespace ddprun::trainer {
 
-class UcxTransport : public Transport {
+class UcxTransport : public PolledTransport {
  public:
   UcxTransport(const UcxApi& ucx, int rank, std::chrono::nanoseconds spin)
-      : ucx_(ucx), rank_(rank), spin_(spin) {}
+      : PolledTransport(spin), ucx_(ucx), rank_(rank) {}
   ~UcxTransport() override;
   // Opens the devices. Call it before all other methods.
   Status Open(const std::vector<std::string>& devices);
@@ -28,9 +26,6 @@ class UcxTransport : public Transport {
   Handle Receive(int from, uint64_t tag, void* data, size_t bytes) override;
   std::optional<Arrived> Find(uint64_t tag, uint64_t mask) override;
   Handle Take(const Arrived& arrived, void* data) override;
-  bool Progress() override;
-  uint64_t completions() const override { return completions_.load(std::memory_order_acquire); }
-  bool WaitForCompletion(uint64_t seen, const Limits& limits) override;
   void Cancel(const Handle& request) override;
   void Abort() override;
 
@@ -57,7 +52,9 @@ class UcxTransport : public Transport {
   ucs_status_t Connect(Peer& peer);
   Handle Start(const Pending& request, ucs_status_ptr_t started);
   void Finish(UcxRequest& request, ucs_status_t status, size_t bytes);
-  unsigned ProgressLocked();
+  bool ProgressLocked() override;
+  bool Arm() override { return ucx_.worker_arm(worker_) == UCS_OK; }
+  int events() const override { return event_fd_; }
   void ReportFailedPeers();
   void CancelReceives(int peer);
   void Flush();
@@ -73,16 +70,12 @@ class UcxTransport : public Transport {
 
   const UcxApi& ucx_;
   const int rank_;
-  const std::chrono::nanoseconds spin_;
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int event_fd_ = -1;
   std::string address_;
-  std::atomic<uint64_t> completions_ = 0;
 
-  std::mutex mutex_;  // guards the members below, and all calls of UCX
-  std::condition_variable progressed_;
-  bool somebody_waits_ = false;  // a thread waits, or is about to wait, for UCX's events
+  // The mutex guards the members below, and all calls of UCX.
   bool aborted_ = false;
   std::vector<Peer> peers_;
   std::unordered_map<UcxRequest*, Pending> pending_;
