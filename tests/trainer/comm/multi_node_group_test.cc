@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/base/sanitized.h"
 #include "tests/trainer/comm/rank_threads.h"
 #include "tests/trainer/comm/transports.h"
 #include "trainer/comm/multi_node_slices.h"
@@ -137,6 +138,7 @@ std::vector<Case> Cases() {
   cases.push_back({DataType::kFloat32, Reduction::kSum, 0});
   cases.push_back({DataType::kFloat32, Reduction::kMin, 5000});
   cases.push_back({DataType::kFloat64, Reduction::kProduct, 5000});
+  if (kSanitized) return cases;                                         // these take minutes
   cases.push_back({DataType::kFloat32, Reduction::kAvg, 9'000'000});    // staged in two pieces
   cases.push_back({DataType::kFloat32, Reduction::kSum, kMostOfARow});  // two pieces, as rows
   return cases;
