@@ -4,6 +4,7 @@ import os
 import pathlib
 import sys
 
+import harness
 import hosts_test_case
 
 WORKER = pathlib.Path(__file__).parents[1] / "python/backend_worker.py"
@@ -12,13 +13,13 @@ WORKER = pathlib.Path(__file__).parents[1] / "python/backend_worker.py"
 class Backend(hosts_test_case.HostsTest):
     """Two ranks on each of two hosts do cases of backend_worker.py."""
 
-    def start_ranks(self, *cases):
+    def start_ranks(self, *cases, **env):
         return [
             self.start_on(self.hosts[rank // 2], WORKER, *cases, program=sys.executable,
                           env={"PYTHONPATH": os.environ["DDPRUN_TORCH_PACKAGE"],
                                "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0",
                                "MASTER_ADDR": "host0", "MASTER_PORT": "29500",
-                               "RANK": str(rank), "WORLD_SIZE": "4"})
+                               "RANK": str(rank), "WORLD_SIZE": "4", **env})
             for rank in range(4)
         ]
 
@@ -43,6 +44,16 @@ class Backend(hosts_test_case.HostsTest):
         for rank in ranks:
             self.finish(rank)
         for rank in ranks[:3]:
+            self.assertEqual(rank.returncode, 0, rank.err)
+
+    def test_a_host_that_is_cut_off_is_named(self):
+        ranks = self.start_ranks("cut_off", CUT_FOLDER=self.folder)
+        harness.wait_until(lambda: all(os.path.exists(self.path(f"ready{rank}"))
+                                       for rank in range(4)), "the barrier of all ranks")
+        self.hosts[1].cut()
+        self.script("cut", "")
+        for rank in ranks:
+            self.finish(rank)
             self.assertEqual(rank.returncode, 0, rank.err)
 
     def test_the_end_of_a_host_is_noticed(self):

@@ -391,6 +391,19 @@ def host_killed(rank, _size, _gloo):
     os._exit(0)
 
 
+def cut_off(rank, _size, _gloo):
+    """The cable of ranks 2 and 3 is taken out before the operation, so that its data gets lost."""
+    dist.barrier()
+    folder = os.environ["CUT_FOLDER"]
+    with open(f"{folder}/ready{rank}", "w"):
+        pass
+    while not os.path.exists(f"{folder}/cut"):
+        time.sleep(0.1)
+    expect_error(lambda: dist.all_reduce(torch.ones(3)), "CONNECTION TO A RANK LOST",
+                 f"rank {(rank + 2) % 4}", "nothing was heard from its host for 30 s")
+    os._exit(0)
+
+
 def hang(rank, _size, _gloo):
     """Rank 1 does not come."""
     if rank == 1:

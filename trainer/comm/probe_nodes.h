@@ -1,5 +1,5 @@
-// Finds out before UCX connects whether the nodes reach each other at all: UCX waits for minutes at
-// a firewall, and says nothing.
+// Finds out before the ranks connect whether the nodes reach each other at all: a connection waits
+// for minutes at a firewall, and says nothing.
 #pragma once
 
 #include <chrono>

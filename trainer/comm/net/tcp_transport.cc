@@ -1,5 +1,7 @@
 #include "trainer/comm/net/tcp_transport.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -20,6 +22,8 @@ namespace {
 
 // Time in which the last messages of a peer arrive whose other connection has ended.
 constexpr std::chrono::milliseconds kLastMessages{500};
+// A host that does not answer for so long is gone.
+constexpr std::chrono::seconds kMostSilence{30};
 constexpr int kBacklog = 4096;
 constexpr int kEventsAtOnce = 64;
 constexpr size_t kMostStrangers = 256;
@@ -30,6 +34,21 @@ constexpr size_t kAtOnceBytes = size_t{16} << 10;
 enum class Source : uint64_t { kListener, kOut, kIn, kStranger };
 uint64_t KeyOf(Source source, int number) {
   return static_cast<uint64_t>(source) << 32 | static_cast<uint32_t>(number);
+}
+
+// Ends an idle connection if the other host does not answer. Each rank has such a connection from
+// every rank that has sent to it. TCP_USER_TIMEOUT would also end one to a rank that computes for
+// long and does not read meanwhile, although its kernel answers.
+void TuneConnection(int socket) {
+  rendezvous::TuneConnection(socket, kMostSilence);
+  const int none = 0;
+  (void)setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &none, sizeof none);
+}
+
+std::string ReasonOf(int problem) {
+  if (problem == TcpFrameReader::kEnded) return "the rank has closed the connection";
+  if (problem != ETIMEDOUT) return ErrnoText(problem);
+  return "nothing was heard from its host for " + std::to_string(kMostSilence.count()) + " s";
 }
 
 Error CannotListen(const std::string& address, int problem) {
@@ -158,7 +177,8 @@ void TcpTransport::Connect(int rank) {
       TcpFrameWriter(TcpGreeting{.from = rank_, .to = rank, .cookie = address->cookie}.Pack());
   const int problem =
       rendezvous::BeginConnect(asio::ip::make_address(address->host), address->port, peer.out);
-  if (problem != 0) return OutEnded(rank, ErrnoText(problem));
+  if (problem != 0) return OutEnded(rank, problem);
+  TuneConnection(peer.out.get());
   peer.connecting = true;
   Watch(peer.out.get(), EPOLLOUT | EPOLLIN | EPOLLRDHUP, KeyOf(Source::kOut, rank));
 }
@@ -178,7 +198,7 @@ void TcpTransport::WriteAll() {
         SetFull(rank, true);
         break;
       case TcpFrameWriter::Outcome::kFailed:
-        OutEnded(rank, ErrnoText(errno));
+        OutEnded(rank, errno);
         break;
     }
   }
@@ -196,7 +216,7 @@ void TcpTransport::OnOut(int rank, uint32_t events) {
   if (!peer.out.valid()) return;
   if (peer.connecting) {
     if (const int problem = rendezvous::EndConnect(peer.out.get()); problem != 0) {
-      return OutEnded(rank, ErrnoText(problem));
+      return OutEnded(rank, problem);
     }
     peer.connecting = false;
     return SetFull(rank, false);
@@ -205,8 +225,8 @@ void TcpTransport::OnOut(int rank, uint32_t events) {
     // Nothing ever comes on this connection but its end.
     char byte = 0;
     const ssize_t got = ::recv(peer.out.get(), &byte, 1, MSG_DONTWAIT);
-    if (got >= 0) return OutEnded(rank, "the rank has closed the connection");
-    if (errno != EAGAIN && errno != EINTR) return OutEnded(rank, ErrnoText(errno));
+    if (got >= 0) return OutEnded(rank, TcpFrameReader::kEnded);
+    if (errno != EAGAIN && errno != EINTR) return OutEnded(rank, errno);
   }
   if (peer.full && (events & EPOLLOUT) != 0) SetFull(rank, false);
 }
@@ -216,15 +236,14 @@ void TcpTransport::OnIn(int rank) {
   if (!peer.in.valid()) return;
   const int ended = peer.reader.Read(peer.in.get(), inbox_);
   if (ended == 0) return;
-  FailPeer(rank, ended == TcpFrameReader::kEnded ? "the rank has closed the connection"
-                                                 : ErrnoText(ended));
+  FailPeer(rank, ReasonOf(ended));
 }
 
 void TcpTransport::AcceptAll() {
   for (;;) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
-    rendezvous::TuneConnection(socket.get());
+    TuneConnection(socket.get());
     Watch(socket.get(), EPOLLIN | EPOLLRDHUP, KeyOf(Source::kStranger, socket.get()));
     strangers_.push_back({.socket = std::move(socket), .said = {}});
     if (strangers_.size() > kMostStrangers) strangers_.pop_front();
@@ -253,13 +272,13 @@ void TcpTransport::OnStranger(int socket) {
 
 // Waits for the end of the other connection: it brings what the peer has sent before, such as the
 // reason.
-void TcpTransport::OutEnded(int rank, const std::string& why) {
+void TcpTransport::OutEnded(int rank, int problem) {
   Peer& peer = At(rank);
   peer.out.reset();
   peer.connecting = false;
   if (!peer.out_ended) ++half_ended_;
   peer.out_ended = Clock::now();
-  peer.why = why;
+  peer.why = ReasonOf(problem);
 }
 
 void TcpTransport::FailPeer(int rank, const std::string& why) {
@@ -273,7 +292,7 @@ void TcpTransport::FailPeer(int rank, const std::string& why) {
   inbox_.Fail(rank, ConnectionToRankLost(rank_, rank, true, why));
 }
 
-void TcpTransport::FailSilentPeers() {
+void TcpTransport::FailHalfEndedPeers() {
   if (half_ended_ == 0) return;
   const Clock::time_point now = Clock::now();
   for (size_t i = 0; i < peers_.size(); ++i) {
@@ -307,7 +326,7 @@ bool TcpTransport::ProgressLocked() {
   }
   const bool writes = !writing_.empty();
   WriteAll();
-  FailSilentPeers();
+  FailHalfEndedPeers();
   return count > 0 || writes;
 }
 

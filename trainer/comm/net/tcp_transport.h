@@ -68,9 +68,9 @@ class TcpTransport : public PolledTransport {
   void OnIn(int rank);
   void AcceptAll();
   void OnStranger(int socket);
-  void OutEnded(int rank, const std::string& why);
+  void OutEnded(int rank, int problem);
   void FailPeer(int rank, const std::string& why);
-  void FailSilentPeers();
+  void FailHalfEndedPeers();
   bool ProgressLocked() override;
   int events() const override { return events_.get(); }
 
