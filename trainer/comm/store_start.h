@@ -20,8 +20,9 @@ struct StoreStart {
 
 // Makes the group. A collective of its ranks. It fails on all ranks if it fails on one, and waits
 // at most `timeout` for each of its exchanges. Ranks of one host share memory, and hosts are
-// connected by TCP or UCX (which may be loaded then: no fork() afterwards). A rank of this host that
-// ends later is noticed at once: operations that wait for it fail (Code::kRankLost). Throws Failure.
+// connected by TCP or UCX (which may be loaded then: no fork() afterwards). A rank of this host
+// that ends later is noticed at once: operations that wait for it fail (Code::kRankLost). Throws
+// Failure.
 c10::intrusive_ptr<HostProcessGroup> StartFromStore(c10d::Store& store, const StoreStart& start);
 
 }  // namespace ddprun::trainer
