@@ -1,7 +1,8 @@
-// Connections to a rank's port that are not from the ranks of its job.
+// The connections of ranks, and those to a rank's port that are not from the ranks of its job.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <chrono>
@@ -94,6 +95,52 @@ TEST(TcpStrangers, MayNotHoldMorePlacesThanThereAre) {
   }
   EXPECT_TRUE(StillWork(ranks));
   EXPECT_TRUE(IsClosed(*ranks[1], silent.front())) << "the oldest one makes room";
+}
+
+// With the option of the same name the kernel would end a connection to a rank that computes for
+// long and does not read meanwhile.
+TEST(TcpConnections, HaveNoUserTimeout) {
+  const auto ranks = ConnectedTransports(2);
+  ASSERT_TRUE(StillWork(ranks));
+  int connections = 0;
+  for (int fd = 0; fd < 1024; ++fd) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
+    if (info.tcpi_state != TCP_ESTABLISHED) continue;
+    int timeout = -1;
+    size = sizeof timeout;
+    EXPECT_EQ(::getsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, &size), 0);
+    EXPECT_EQ(timeout, 0);
+    int keepalive = 0;
+    size = sizeof keepalive;
+    EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &keepalive, &size), 0);
+    EXPECT_EQ(keepalive, 1);
+    ++connections;
+  }
+  EXPECT_EQ(connections, 2) << "the two ends of one connection";
+}
+
+TEST(TcpConnections, MayUseIpv6) {
+  std::vector<std::shared_ptr<Transport>> ranks;
+  std::vector<std::string> addresses;
+  for (const int rank : {0, 1}) {
+    auto opened =
+        Transport::Create({.rank = rank, .kind = Transport::Kind::kTcp, .own_address = "::1"});
+    if (!opened) GTEST_SKIP() << opened.error().what;
+    ranks.push_back(*std::move(opened));
+    addresses.push_back(ranks.back()->address());
+  }
+  for (const auto& rank : ranks) rank->SetPeers(addresses);
+  EXPECT_TRUE(StillWork(ranks));
+}
+
+TEST(TcpConnections, NameAnAddressThatThisHostDoesNotHave) {
+  const auto opened =
+      Transport::Create({.kind = Transport::Kind::kTcp, .own_address = "192.0.2.1"});
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().title, "NO PORT FOR RANKS");
+  EXPECT_NE(opened.error().what.find("192.0.2.1"), std::string::npos) << opened.error().what;
 }
 
 TEST(TcpGreeting, IsReadAsItWasWritten) {

@@ -242,14 +242,14 @@ TEST_F(TransportTest, TheLastMessagesOfARankThatEndsArrive) {
   EXPECT_THAT(more->status.error().what, HasSubstr("Receiving from rank 0 failed: "));
 }
 
-// A rank that computes does not read. The kernel counts how long its window is closed.
-TEST_F(TransportTest, ARankMayLetItsPeerWaitForLong) {
+// A rank that computes does not read.
+TEST_F(TransportTest, ARankMayLetItsPeerWait) {
   const Bytes bytes = Pattern(64'000'000, 10);  // more than the kernel takes
   const Handle sent = At(0).Send(1, 1, bytes.data(), bytes.size());
   unsigned char first = 0;
   At(0).Send(1, 2, &first, 1);
   At(1).Progress();  // so that there is a connection
-  const auto end = steady_clock::now() + std::chrono::seconds(18);
+  const auto end = steady_clock::now() + std::chrono::seconds(1);
   while (steady_clock::now() < end) {
     At(0).Progress();
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
