@@ -1,17 +1,23 @@
 #!/usr/bin/env python3
 """The backend "ddprun" of torch.distributed against Gloo, in one Python program on 2 and 4 ranks.
 
-Both groups are in the same processes and take turns; the table has the medians of all rounds.
+Both groups are in the same processes and take turns; the table has the medians of all rounds. With
+--mbit the ranks are on two virtual hosts (tests/hosts).
 """
 
 import collections
 import json
 import os
+import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
 import harness
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests/hosts"))
+import virtual_hosts  # noqa: E402
 
 WIDTH = 256  # of the models that are divided
 
@@ -133,29 +139,59 @@ def work(rounds):
     dist.destroy_process_group()
 
 
+def on_one_host(options, ranks):
+    return harness.output([*harness.torchrun(ranks), __file__, str(options.rounds)])
+
+
+def on_hosts(options, mbit):
+    """One rank on each of two virtual hosts."""
+    target = [harness.VENV / "python", os.path.abspath(__file__), str(options.rounds)]
+    with virtual_hosts.Hosts(2, mbit=mbit) as hosts:
+        started = [host.start(*target, stdout=subprocess.PIPE, text=True, env={
+            **harness.environment(), "RANK": str(rank), "WORLD_SIZE": "2", "MASTER_PORT": "29500",
+            "MASTER_ADDR": hosts[0].address, "GLOO_SOCKET_IFNAME": "eth0"})
+                   for rank, host in enumerate(hosts)]
+        outputs = [process.communicate()[0] for process in started]
+        if any(process.returncode != 0 for process in started):
+            sys.exit("python_backend.py: a rank failed, see above")
+    return outputs[0]
+
+
+def table(label, output):
+    """Prints the table of one run, and returns its seconds by case and side."""
+    seconds = {}
+    for line in output.splitlines():
+        if line.startswith("{"):
+            one = json.loads(line)
+            seconds.setdefault((one["case"], one["side"]), []).append(one["seconds"])
+    rows = []
+    for name in CASES:
+        own, gloo = (statistics.median(seconds[name, side]) for side in ("ddprun", "Gloo"))
+        rows.append([name, f"{own * 1e6:.1f} us", f"{gloo * 1e6:.1f} us", f"{gloo / own:.2f}"])
+    harness.table([label, "ddprun", "Gloo", "Gloo / ddprun"], rows)
+    step = {side: statistics.median(values) * 1e6 for (case, side), values in seconds.items()
+            if case == "DDP step, 10-10-5"}
+    alone = step.pop("one process")
+    more = ", ".join(f"{side} {value - alone:.1f} us" for side, value in step.items())
+    print(f"\nThe DDP step of one process: {alone:.1f} us. Beyond it: {more}.\n", flush=True)
+    return [{"run": label, "case": case, "side": side, "seconds_all": values}
+            for (case, side), values in seconds.items()]
+
+
 def main():
-    options = harness.parser(__doc__.splitlines()[0], rounds=15).parse_args()
+    parser = harness.parser(__doc__.splitlines()[0], rounds=15)
+    parser.add_argument("--mbit", type=int, nargs="+", metavar="RATE",
+                        help="between two virtual hosts whose links carry 10^6 times so many bits "
+                             "per second")
+    if "--mbit" in sys.argv:
+        virtual_hosts.as_root_of_own()
+    options = parser.parse_args()
     os.environ["PYTHONPATH"] = str(options.bin.parent / "python")
     results = []
-    for ranks in (2, 4):
-        seconds = {}
-        argv = [*harness.torchrun(ranks), __file__, str(options.rounds)]
-        for line in harness.output(argv).splitlines():
-            if line.startswith("{"):
-                one = json.loads(line)
-                seconds.setdefault((one["case"], one["side"]), []).append(one["seconds"])
-        rows = []
-        for name in CASES:
-            own, gloo = (statistics.median(seconds[name, side]) for side in ("ddprun", "Gloo"))
-            rows.append([name, f"{own * 1e6:.1f} us", f"{gloo * 1e6:.1f} us", f"{gloo / own:.1f}"])
-        harness.table([f"{ranks} ranks", "ddprun", "Gloo", "Gloo / ddprun"], rows)
-        step = {side: statistics.median(values) * 1e6 for (case, side), values in seconds.items()
-                if case == "DDP step, 10-10-5"}
-        alone = step.pop("one process")
-        more = ", ".join(f"{side} {value - alone:.1f} us" for side, value in step.items())
-        print(f"\nThe DDP step of one process: {alone:.1f} us. Beyond it: {more}.\n")
-        results += [{"ranks": ranks, "case": case, "side": side, "seconds_all": values}
-                    for (case, side), values in seconds.items()]
+    for ranks in () if options.mbit else (2, 4):
+        results += table(f"{ranks} ranks", on_one_host(options, ranks))
+    for mbit in options.mbit or ():
+        results += table(f"2 hosts, {mbit / 1000:g} Gbit/s", on_hosts(options, mbit))
     harness.write_json(options, "python_backend", results)
 
 
