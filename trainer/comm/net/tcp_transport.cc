@@ -86,10 +86,11 @@ TcpTransport::~TcpTransport() {
   const auto busy = [&] {
     return std::ranges::any_of(peers_, [](const Peer& peer) { return !peer.writer.idle(); });
   };
-  while (!aborted_ && busy() && Clock::now() < end) {
+  // A child of fork() has the same connections, but no part in them.
+  while (!aborted_ && ::getpid() == owner_ && busy() && Clock::now() < end) {
+    if (ProgressLocked()) continue;
     pollfd news{events_.get(), POLLIN, 0};
     poll(&news, 1, static_cast<int>(kCancelPoll.count()));
-    ProgressLocked();
   }
 }
 
@@ -175,8 +176,9 @@ void TcpTransport::Connect(int rank) {
   DDPRUN_CHECK(address);
   peer.writer =
       TcpFrameWriter(TcpGreeting{.from = rank_, .to = rank, .cookie = address->cookie}.Pack());
+  asio::error_code bad;  // leads to no host
   const int problem =
-      rendezvous::BeginConnect(asio::ip::make_address(address->host), address->port, peer.out);
+      rendezvous::BeginConnect(asio::ip::make_address(address->host, bad), address->port, peer.out);
   if (problem != 0) return OutEnded(rank, problem);
   TuneConnection(peer.out.get());
   peer.connecting = true;
@@ -245,7 +247,10 @@ void TcpTransport::AcceptAll() {
     if (!socket.valid()) return;
     TuneConnection(socket.get());
     Watch(socket.get(), EPOLLIN | EPOLLRDHUP, KeyOf(Source::kStranger, socket.get()));
+    const int descriptor = socket.get();
     strangers_.push_back({.socket = std::move(socket), .said = {}});
+    // The greeting of a rank has come with the connection, so that others do not push it out.
+    OnStranger(descriptor);
     if (strangers_.size() > kMostStrangers) strangers_.pop_front();
   }
 }

@@ -75,6 +75,7 @@ class TcpTransport : public PolledTransport {
   int events() const override { return events_.get(); }
 
   const int rank_;
+  const pid_t owner_ = ::getpid();
   UniqueFd events_;  // epoll
   UniqueFd listener_;
   TcpGreeting::Cookie cookie_{};
