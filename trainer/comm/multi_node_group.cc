@@ -85,7 +85,8 @@ Status MultiNodeGroup::AllReduce(void* data,
 
 Status MultiNodeGroup::ReduceLarge(const NodeOperation& operation, std::byte* data) {
   const size_t bytes = operation.header.bytes;
-  const bool staged = operation.header.direct == 0;
+  const bool alone = NodeMeeting::size() == 1;  // nobody else needs to see the data
+  const bool staged = operation.header.direct == 0 && !alone;
   for (size_t begin = 0; begin < bytes; begin += kStaging) {
     const size_t piece = std::min(kStaging, bytes - begin);
     if (staged) std::memcpy(Staging(), data + begin, piece);
@@ -93,7 +94,7 @@ Status MultiNodeGroup::ReduceLarge(const NodeOperation& operation, std::byte* da
     Status carried;
     if (link_ != nullptr) {
       const Chunk chunk = ChunkOf(piece, self(), placement_.lanes());
-      std::vector<std::byte*> arrays = Pieces(begin);
+      std::vector<std::byte*> arrays = alone ? std::vector{data + begin} : Pieces(begin);
       for (std::byte*& array : arrays) array += chunk.begin;
       carried =
           Carry(operation, begin == 0, [&] { return CarrySum(operation, arrays, chunk.size()); });
