@@ -48,6 +48,16 @@ class TransportTest : public testing::Test {
   bool Until(const Handle& request) {
     return Until([&] { return request->done.load(); });
   }
+  // Waits as a rank's thread does; returns false after 20 s.
+  bool WaitFor(int rank, const Handle& request) {
+    const std::atomic<bool> never = false;
+    const Transport::Limits limits{steady_clock::now() + std::chrono::seconds(20), never};
+    while (!request->done && steady_clock::now() < limits.deadline) {
+      const uint64_t seen = At(rank).completions();
+      if (!request->done) At(rank).WaitForCompletion(seen, limits);
+    }
+    return request->done;
+  }
 
   std::vector<std::shared_ptr<Transport>> ranks_;
 };
@@ -220,23 +230,14 @@ TEST_F(TransportTest, TheLastMessagesOfARankThatEndsArrive) {
   At(0).Send(1, 2, bytes.data(), bytes.size());
   const Handle last = At(0).Send(1, 2, bytes.data(), bytes.size());
   std::jthread end([&] { ranks_[0].reset(); });  // it waits until the kernel has the messages
-  const auto wait = [&](const Handle& request) {
-    const std::atomic<bool> never = false;
-    const Transport::Limits limits{steady_clock::now() + std::chrono::seconds(20), never};
-    while (!request->done && steady_clock::now() < limits.deadline) {
-      const uint64_t seen = At(1).completions();
-      if (!request->done) At(1).WaitForCompletion(seen, limits);
-    }
-    return request->done.load();
-  };
   for (int i = 0; i < 2; ++i) {
     const Handle receive = At(1).Receive(0, 2, received.data(), received.size());
-    ASSERT_TRUE(wait(receive));
+    ASSERT_TRUE(WaitFor(1, receive));
     ASSERT_TRUE(receive->status.ok()) << receive->status.error().what;
     EXPECT_TRUE(received == bytes);
   }
   const Handle more = At(1).Receive(0, 2, received.data(), received.size());
-  ASSERT_TRUE(wait(more));
+  ASSERT_TRUE(WaitFor(1, more));
   ASSERT_FALSE(more->status.ok());
   EXPECT_EQ(more->status.error().title, "CONNECTION TO A RANK LOST");
   EXPECT_THAT(more->status.error().what, HasSubstr("Receiving from rank 0 failed: "));
@@ -261,6 +262,28 @@ TEST_F(TransportTest, ARankMayLetItsPeerWait) {
   ASSERT_TRUE(receive->status.ok()) << receive->status.error().what;
   EXPECT_TRUE(received == bytes);
   EXPECT_TRUE(Until(sent));
+}
+
+// One thread waits for a message that comes last, and another one sends meanwhile.
+TEST_F(TransportTest, AThreadSendsWhileAnotherOneWaits) {
+  const Bytes bytes = Pattern(20'000'000, 11);
+  unsigned char last = 0;
+  const Handle awaited = At(0).Receive(1, 9, &last, 1);
+  std::jthread waits([&] { EXPECT_TRUE(WaitFor(0, awaited)); });
+  std::jthread peer([&] {
+    Bytes received(bytes.size());
+    for (unsigned char i = 1; i <= 5; ++i) {
+      EXPECT_TRUE(WaitFor(1, At(1).Receive(0, 1, received.data(), received.size())));
+      EXPECT_TRUE(received == bytes);
+    }
+    const unsigned char one = 1;
+    EXPECT_TRUE(WaitFor(1, At(1).Send(0, 9, &one, 1)));
+  });
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_TRUE(WaitFor(0, At(0).Send(1, 1, bytes.data(), bytes.size())));
+  }
+  waits.join();
+  EXPECT_EQ(last, 1);
 }
 
 TEST_F(TransportTest, AbortEndsAllRequests) {
@@ -336,15 +359,9 @@ TEST_F(ManyRanks, AnyOrderOfSendsAndReceives) {
         if (of_tag->second.empty()) from->second.erase(of_tag);
         if (from->second.empty()) expected.erase(from);
       }
-      const std::atomic<bool> never = false;
-      const Transport::Limits limits{steady_clock::now() + std::chrono::seconds(30), never};
       for (const Open& each : open) requests.push_back(each.handle);
       for (const Handle& request : requests) {
-        while (!request->done && steady_clock::now() < limits.deadline) {
-          const uint64_t seen = At(rank).completions();
-          if (!request->done) At(rank).WaitForCompletion(seen, limits);
-        }
-        ASSERT_TRUE(request->done);
+        ASSERT_TRUE(WaitFor(rank, request));
         ASSERT_TRUE(request->status.ok()) << request->status.error().what;
       }
       for (const Open& each : open) EXPECT_TRUE(each.place == each.wanted);

@@ -136,7 +136,12 @@ Transport::Handle TcpTransport::Send(
   const bool first = peer.writer.idle();
   peer.writer.Add(send);
   if (!peer.out.valid() || peer.connecting || peer.full) return send;
-  if (first) writing_.push_back(to);
+  if (!first) return send;
+  if (bytes > kAtOnceBytes && somebody_waits_) {
+    SetFull(to, true);  // as an event, which wakes the thread that waits for events
+    return send;
+  }
+  writing_.push_back(to);
   if (bytes <= kAtOnceBytes) WriteAll();
   return send;
 }
@@ -241,8 +246,8 @@ void TcpTransport::OnIn(int rank) {
   FailPeer(rank, ReasonOf(ended));
 }
 
-void TcpTransport::AcceptAll() {
-  for (;;) {
+void TcpTransport::AcceptSome() {
+  for (int i = 0; i < kEventsAtOnce; ++i) {
     UniqueFd socket(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.valid()) return;
     TuneConnection(socket.get());
@@ -316,7 +321,7 @@ bool TcpTransport::ProgressLocked() {
     const auto number = static_cast<int>(event.data.u64 & 0xffffffff);
     switch (static_cast<Source>(event.data.u64 >> 32)) {
       case Source::kListener:
-        AcceptAll();
+        AcceptSome();
         break;
       case Source::kOut:
         OnOut(number, event.events);

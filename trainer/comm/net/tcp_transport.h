@@ -66,7 +66,7 @@ class TcpTransport : public PolledTransport {
   void SetFull(int rank, bool full);
   void OnOut(int rank, uint32_t events);
   void OnIn(int rank);
-  void AcceptAll();
+  void AcceptSome();
   void OnStranger(int socket);
   void OutEnded(int rank, int problem);
   void FailPeer(int rank, const std::string& why);
