@@ -183,9 +183,9 @@ def main():
     parser.add_argument("--mbit", type=int, nargs="+", metavar="RATE",
                         help="between two virtual hosts whose links carry 10^6 times so many bits "
                              "per second")
-    if "--mbit" in sys.argv:
-        virtual_hosts.as_root_of_own()
     options = parser.parse_args()
+    if options.mbit:
+        virtual_hosts.as_root_of_own()
     os.environ["PYTHONPATH"] = str(options.bin.parent / "python")
     results = []
     for ranks in () if options.mbit else (2, 4):

@@ -45,6 +45,15 @@ std::vector<std::string> Split(const std::string& list) {
   return names;
 }
 
+// Returns the address of the first device that has one, `wished` if it may be; "" if none has one.
+std::string OwnAddressOn(const std::vector<std::string>& devices, const std::string& wished) {
+  for (const std::string& device : devices) {
+    const asio::ip::address own = rendezvous::AddressOf(device, wished);
+    if (!own.is_unspecified()) return own.to_string();
+  }
+  return "";
+}
+
 // Returns the kind of transport that this rank would use.
 Result<Transport::Kind> ChooseKind(const Environment& environment,
                                    const Transport::Options& options) {
@@ -159,10 +168,7 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
   const std::string master = environment.GetOr("MASTER_ADDR", "127.0.0.1");
   Transport::Options options{.rank = info.rank, .spin = spin};
   options.devices = NetworkDevices(environment, master, towards_store);
-  if (!options.devices.empty()) {
-    const auto own = rendezvous::AddressOf(options.devices.back(), towards_store);
-    if (!own.is_unspecified()) options.own_address = own.to_string();
-  }
+  options.own_address = OwnAddressOn(options.devices, towards_store);
   DDPRUN_ASSIGN(options.kind, ChooseKind(environment, options));
   DDPRUN_ASSIGN(Meeting meeting, Meet(info, options, exchange, "addresses"));
   if (!meeting.AllAre(options.kind)) {  // all can use UCX
@@ -185,8 +191,8 @@ Result<ConnectedNodes> ConnectNodes(const Environment& environment,
   if (members != info.local_world_size) return WrongNode(info, static_cast<int>(members));
   // One rank of each node probes for all: a firewall stands between nodes.
   if (probes && first_ranks[info.node_rank] == info.rank) {
-    DDPRUN_TRY(ProbeNodes(environment, options.devices, towards_store, info.node_rank, first_ranks,
-                          exchange, *probes));
+    DDPRUN_TRY(ProbeNodes(environment, options.devices, options.own_address, info.node_rank,
+                          first_ranks, exchange, *probes));
   }
   meeting.transport->SetPeers(std::move(addresses));
   connected.wire.transport = std::move(meeting.transport);

@@ -29,7 +29,7 @@ constexpr const char* kOwnWays[] = {"UCX_TLS", "UCX_NET_DEVICES", "UCX_TCP_PORT_
 // Opens a port of `own`, which answers until the result is closed. The result is not valid if other
 // nodes could not use the port, such as that of 127.0.0.1.
 UniqueFd OpenPort(const address& own) {
-  if (own.is_unspecified() || own.is_loopback()) return UniqueFd();
+  if (own.is_loopback()) return UniqueFd();
   const asio::ip::tcp::endpoint endpoint(own, 0);
   UniqueFd fd(::socket(endpoint.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   const bool open = ::bind(fd.get(), endpoint.data(), static_cast<socklen_t>(endpoint.size())) == 0;
@@ -91,7 +91,7 @@ Status ConnectToAll(std::vector<Probe> probes, milliseconds timeout) {
 
 Status ProbeNodes(const Environment& environment,
                   const std::vector<std::string>& devices,
-                  const std::string& towards_store,
+                  const std::string& own_address,
                   int node,
                   const std::map<int, int>& first_ranks,
                   const Exchange& exchange,
@@ -101,8 +101,8 @@ Status ProbeNodes(const Environment& environment,
   const bool rdma = std::ranges::any_of(
       devices, [](const std::string& device) { return device.find(':') != device.npos; });
   UniqueFd listener;
-  if (!own_way && !rdma && !devices.empty()) {
-    listener = OpenPort(rendezvous::AddressOf(devices.front(), towards_store));
+  if (!own_way && !rdma && !own_address.empty()) {
+    listener = OpenPort(asio::ip::make_address(own_address));
   }
   std::string own;  // "10.0.0.1 4711"
   if (listener.valid()) {

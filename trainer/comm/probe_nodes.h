@@ -15,13 +15,13 @@ namespace ddprun::trainer {
 
 // Probes all other nodes, and returns when they have probed this one. A collective of the first
 // rank of each node: `first_ranks` gives it by the node's number, and this is `node`. `devices` are
-// UCX's names; `towards_store` is an address of this node that the others may reach. Does nothing
+// UCX's names; `own_address` is this node's address on them; it may be empty. Does nothing
 // if the data does not go over ports that the kernel chooses: over RDMA, or with the user's own
 // UCX_* variables. Error: kDeadlineExceeded, or kFailed if a node refuses; it names node, address
 // and port.
 Status ProbeNodes(const Environment& environment,
                   const std::vector<std::string>& devices,
-                  const std::string& towards_store,
+                  const std::string& own_address,
                   int node,
                   const std::map<int, int>& first_ranks,
                   const Exchange& exchange,

@@ -15,7 +15,6 @@ namespace ddprun::trainer {
 struct TcpRequest : Transport::Request {
   int peer = -1;  // -1: any
   uint64_t tag = 0;
-  bool receives = false;
   std::byte* data = nullptr;  // a send only reads it
   size_t room = 0;            // bytes at `data`
   std::shared_ptr<const void> keeps = {};

@@ -110,20 +110,19 @@ void TcpTransport::Watch(int socket, uint32_t events, uint64_t key) {
   DDPRUN_CHECK(::epoll_ctl(events_.get(), EPOLL_CTL_ADD, socket, &event) == 0);
 }
 
-TcpHandle TcpTransport::NewRequest(int peer, uint64_t tag, void* data, size_t room, bool receives) {
+TcpHandle TcpTransport::NewRequest(int peer, uint64_t tag, void* data, size_t room) {
   auto request = std::make_shared<TcpRequest>();
   request->peer = peer;
   request->tag = tag;
   request->data = static_cast<std::byte*>(data);
   request->room = room;
-  request->receives = receives;
   request->completions = &completions_;
   return request;
 }
 
 Transport::Handle TcpTransport::Send(
     int to, uint64_t tag, const void* data, size_t bytes, std::shared_ptr<const void> keeps) {
-  const TcpHandle send = NewRequest(to, tag, const_cast<void*>(data), bytes, false);
+  const TcpHandle send = NewRequest(to, tag, const_cast<void*>(data), bytes);
   send->keeps = std::move(keeps);
   const std::lock_guard lock(mutex_);
   DDPRUN_CHECK(to >= 0 && static_cast<size_t>(to) < peers_.size());
@@ -147,7 +146,7 @@ Transport::Handle TcpTransport::Send(
 }
 
 Transport::Handle TcpTransport::Receive(int from, uint64_t tag, void* data, size_t bytes) {
-  const TcpHandle receive = NewRequest(from, tag, data, bytes, true);
+  const TcpHandle receive = NewRequest(from, tag, data, bytes);
   const std::lock_guard lock(mutex_);
   DDPRUN_CHECK(from >= 0 && static_cast<size_t>(from) < peers_.size());
   inbox_.Post(receive);
@@ -163,7 +162,7 @@ std::optional<Transport::Arrived> TcpTransport::Find(uint64_t tag, uint64_t mask
 }
 
 Transport::Handle TcpTransport::Take(const Arrived& arrived, void* data) {
-  const TcpHandle receive = NewRequest(-1, arrived.tag, data, arrived.bytes, true);
+  const TcpHandle receive = NewRequest(-1, arrived.tag, data, arrived.bytes);
   const std::lock_guard lock(mutex_);
   inbox_.Take(arrived, receive);
   return receive;

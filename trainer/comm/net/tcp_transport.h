@@ -57,7 +57,7 @@ class TcpTransport : public PolledTransport {
     std::string said;
   };
 
-  TcpHandle NewRequest(int peer, uint64_t tag, void* data, size_t room, bool receives);
+  TcpHandle NewRequest(int peer, uint64_t tag, void* data, size_t room);
   // REQUIRES for the functions below: the caller holds the mutex.
   Peer& At(int rank) { return peers_[static_cast<size_t>(rank)]; }
   void Watch(int socket, uint32_t events, uint64_t key);
