@@ -8,11 +8,14 @@ it has saved. Each round kills one rank once, at a moment within a step.
 
 --nodes 2 divides the ranks among two agents, whose ranks are connected by TCP.
 
+--strategy zero1, zero2 or zero3: "recovery" is run.recovery "memory" with this strategy, and
+"restart" and --cost compare with the same strategy. torchrun's side stays DistributedDataParallel.
+
 Before each kill as much memory as the new process will need is used and given back. Hypervisors
 that take free memory from a machine ("free page reporting") give it anew at its first use, which
 was seen to take up to 5 ms for each MiB: that is no time of the program. --cold leaves it out.
 
---cost instead: the median step with run.recovery "peer" and "none", in turns (turns.py).
+--cost instead: the median step with run.recovery and with "none", in turns (turns.py).
 """
 
 import json
@@ -33,15 +36,16 @@ WARM_BYTES = 1 << 30  # more than a rank's weights, gradients, moments and what 
 TURNS, TURN_STEPS = 12, 8  # of each job of a round of --cost
 
 
-def config(folder, recovery, saves):
+def config(options, folder, recovery, saves):
     return {
         "run": {"name": "r", "output_dir": os.path.join(folder, "run"), "max_steps": 10**6,
                 "recovery": recovery},
+        "strategy": {"type": options.strategy},
         "model": {"type": "mlp", "layer_sizes": SIZES},
         "data": {"format": "random", "num_samples": 4096, "input_size": SIZES[0],
                  "target_size": SIZES[-1]},
         "training": {"per_device_train_batch_size": BATCH, "max_grad_norm": 0,
-                     "matmul_engine": "default"},
+                     "gradient_accumulation_steps": options.accumulate, "matmul_engine": "default"},
         "report": {"logging_steps": 1},
         "checkpoint": {"save_steps": WARM_STEPS if saves else 0, "save_at_end": False},
     }
@@ -89,7 +93,7 @@ def kill_one(process, program, folder, path, cold):
 
 
 def ours(options, recovery):
-    made = lambda folder: config(folder, recovery, saves=recovery == "none")
+    made = lambda folder: config(options, folder, recovery, saves=recovery == "none")
     with turns.job(options, made) as (process, folder, path):
         return kill_one(process, b"ddp-trainer", folder, path, options.cold)
 
@@ -112,14 +116,14 @@ def peer(options):
 
 
 def measure_cost(options):
-    sides = {name: lambda folder, name=name: config(folder, name, saves=False)
-             for name in ("peer", "none")}
+    sides = {name: lambda folder, name=name: config(options, folder, name, saves=False)
+             for name in (options.recovery, "none")}
     return turns.compare(options, sides, turns=TURNS, steps=TURN_STEPS, warm=WARM_STEPS)
 
 
 def measure_recovery(options):
-    sides = {"recovery": lambda: ours(options, "peer"), "restart": lambda: ours(options, "none"),
-             "torchrun": lambda: peer(options)}
+    sides = {"recovery": lambda: ours(options, options.recovery),
+             "restart": lambda: ours(options, "none"), "torchrun": lambda: peer(options)}
     if options.only:
         sides = {name: sides[name] for name in options.only}
     found = {name: [] for name in sides}
@@ -138,9 +142,16 @@ def main():
     parser.add_argument("--ranks", type=int, default=4, help="default: %(default)s")
     parser.add_argument("--nodes", type=int, default=1,
                         help="among which the ranks are divided, all on this machine")
+    parser.add_argument("--strategy", default="ddp", choices=("ddp", "zero1", "zero2", "zero3"),
+                        help="default: %(default)s")
+    parser.add_argument("--accumulate", type=int, default=1,
+                        help="micro-batches of a step; default: %(default)s")
     parser.add_argument("--cost", action="store_true", help="the median step with it and without")
     parser.add_argument("--cold", action="store_true", help="leave the machine's free memory alone")
     options = parser.parse_args()
+    if options.accumulate > 1 and not options.cost:
+        parser.error("--accumulate is for --cost")
+    options.recovery = "peer" if options.strategy == "ddp" else "memory"
     if options.cost and options.only:
         parser.error("--cost compares its two sides with each other: leave --only out")
     found = measure_cost(options) if options.cost else measure_recovery(options)

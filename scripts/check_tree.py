@@ -133,7 +133,7 @@ MAY_INCLUDE_TORCH = [
 TORCH_FILES = {
     "trainer/comm":
         r"(bootstrap|host_process_group(_\w+)?|tensor_collectives|c10d_store|"
-        r"store_start|peer_watch)\.(h|cc)",
+        r"store_start|peer_watch|kept_memory)\.(h|cc)",
     "include/ddprun": r"(?!error|options).*",
 }
 TORCH = re.compile(r"<(ATen|c10|torch|caffe2)/")

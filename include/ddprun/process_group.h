@@ -19,6 +19,7 @@ namespace ddprun {
 
 class UniqueFd;
 namespace trainer {
+class KeptMemory;
 struct PartsInPlace;
 struct PeerWatch;
 }  // namespace trainer
@@ -68,6 +69,7 @@ class HostProcessGroup : public TensorCollectives {
   bool supportsTensorAlloc(c10::DeviceIndex index) override { return index < 0; }
 
  private:
+  friend class trainer::KeptMemory;
   friend struct trainer::PartsInPlace;
   friend struct trainer::PeerWatch;
 

@@ -10,10 +10,10 @@
 
 namespace ddprun::trainer {
 
-PartsInPlace PartsInPlace::Allocate(HostProcessGroup& group,
-                                    int64_t size,
-                                    at::TensorOptions options) {
-  HostProcessGroupCore& core = *group.core_;
+at::Tensor PartsInPlace::Allocate(HostProcessGroup& group,
+                                  int64_t size,
+                                  at::TensorOptions options) {
+  const HostProcessGroupCore& core = *group.core_;
   if (core.placement.nodes() > 1 || core.link_gigabit > 0) return {};
   const auto item = static_cast<int64_t>(options.dtype().itemsize());
   const size_t bytes = static_cast<size_t>(size * item);
@@ -23,8 +23,13 @@ PartsInPlace PartsInPlace::Allocate(HostProcessGroup& group,
       group.allocateTensor(size + static_cast<int64_t>(kPageBytes) / item, options);
   const auto address = reinterpret_cast<uintptr_t>(room.data_ptr());
   const auto before = static_cast<int64_t>((kPageBytes - address % kPageBytes) % kPageBytes);
-  PartsInPlace parts{.own = room.narrow(0, before / item, size), .all = {}};
-  const int64_t offset = core.region->HeapOffset(core.local_rank(), parts.own.data_ptr(), bytes);
+  return room.narrow(0, before / item, size);
+}
+
+at::Tensor PartsInPlace::Map(HostProcessGroup& group, const at::Tensor& own) {
+  HostProcessGroupCore& core = *group.core_;
+  const size_t bytes = own.nbytes();
+  const int64_t offset = core.region->HeapOffset(core.local_rank(), own.data_ptr(), bytes);
   std::vector<int64_t> offsets(static_cast<size_t>(group.getSize()));
   ThrowIfError(core.queue.RunNow([&] {
     return core.group.AllGather(&offset, offsets.data(), sizeof offset,
@@ -34,8 +39,7 @@ PartsInPlace PartsInPlace::Allocate(HostProcessGroup& group,
   const auto unmap = [data, row_bytes = bytes * offsets.size()](void*) {
     SharedRegion::Unmap(data, row_bytes);
   };
-  parts.all = at::from_blob(data, {size * group.getSize()}, unmap, options.device(at::kCPU));
-  return parts;
+  return at::from_blob(data, {own.numel() * group.getSize()}, unmap, own.options());
 }
 
 }  // namespace ddprun::trainer

@@ -10,15 +10,15 @@
 namespace ddprun::trainer {
 
 struct PartsInPlace {
-  // Allocates the parts of all ranks. A collective. REQUIRES: `size` elements fill whole pages
-  // (kPageBytes). Throws Failure.
-  static PartsInPlace Allocate(HostProcessGroup& group, int64_t size, at::TensorOptions options);
+  // Returns this rank's part, zeroed, [size]. If the ranks are on several nodes, or on an emulated
+  // link, it is undefined. REQUIRES: `size` elements fill whole pages (kPageBytes). Throws Failure.
+  static at::Tensor Allocate(HostProcessGroup& group, int64_t size, at::TensorOptions options);
 
-  // A rank sees what another rank wrote to its `own` before their latest meeting, such as a
-  // barrier. The part of a rank is valid until this rank frees its `own`. If the ranks are on
-  // several nodes, or on an emulated link, both tensors are undefined.
-  at::Tensor own;  // zeroed, [size]
-  at::Tensor all;  // [ranks * size], the ranks' parts one after the other; read-only
+  // Returns the ranks' parts one after the other, [ranks * size], read-only. `own` is the result of
+  // Allocate(), with an equal size on all ranks. A rank sees what another rank wrote to its part
+  // before their latest meeting, such as a barrier. The part of a rank is valid until this rank
+  // frees it, or is lost: then map the parts again. A collective. Throws Failure.
+  static at::Tensor Map(HostProcessGroup& group, const at::Tensor& own);
 };
 
 }  // namespace ddprun::trainer

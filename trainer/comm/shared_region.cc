@@ -19,7 +19,8 @@ constexpr size_t kLargePageBytes = size_t{2} << 20;
 // The bytes of a generation in the file. Generations never overlap, because no address space is
 // larger. The file has its full size at once, because a later resize could shorten it for others.
 constexpr off_t kGenerationBytes = off_t{1} << 47;
-constexpr int kGenerations = 1 << 15;
+constexpr int kGenerations = (1 << 15) - 1;
+constexpr off_t kFileBytes = (kGenerations + 1) * kGenerationBytes;  // with the kept memory
 
 // Blocks of different ranks begin at different places within a page. At equal places, a load from
 // one rank's array and the store just made to another's are equal in their low 12 address bits, so
@@ -85,7 +86,7 @@ Result<std::unique_ptr<SharedRegion>> SharedRegion::Map(const UniqueFd& file,
   if (!copy.valid()) return SystemError("using the node's shared memory (dup)", errno);
   DDPRUN_TRY(CheckGeneration(generation));
   if (!HasSeals(copy, kNodeMemorySeals)) return NotNodeMemory();
-  if (ftruncate(copy.get(), kGenerations * kGenerationBytes) != 0) {
+  if (ftruncate(copy.get(), kFileBytes) != 0) {
     Error error = SystemError("sizing the node's shared memory (ftruncate)", errno);
     error.hint = "It is a sparse file without a limit; lift `ulimit -f`, if one is set.";
     return error;
@@ -247,6 +248,18 @@ Result<std::byte*> SharedRegion::MapContiguously(std::span<const int64_t> parts,
   }
   madvise(data, parts.size() * bytes, MADV_DONTDUMP);
   return data;
+}
+
+Result<std::byte*> SharedRegion::MapKept(int rank, size_t begin, size_t bytes) const {
+  DDPRUN_CHECK(rank >= 0 && rank < local_size_ && begin + bytes <= kKeptBytes);
+  const auto rank_begin = static_cast<off_t>(static_cast<size_t>(rank) * kKeptBytes);
+  void* const data =
+      MapPart(file_, nullptr, bytes,
+              kGenerations * kGenerationBytes + rank_begin + static_cast<off_t>(begin));
+  if (data == MAP_FAILED)
+    return SystemError("mapping memory that outlives this rank (mmap)", errno);
+  madvise(data, bytes, MADV_HUGEPAGE);  // fewer faults at the first use
+  return static_cast<std::byte*>(data);
 }
 
 void SharedRegion::Unmap(std::byte* data, size_t bytes) {

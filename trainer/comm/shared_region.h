@@ -10,7 +10,7 @@
 // processes can leave a group and make a new one. The last rank that leaves a generation frees its
 // memory. If only some processes of a group are replaced (Renew), the others take the control
 // blocks of the next generation and keep their heaps: the heap of a process stays in the generation
-// in which the process started.
+// in which the process started. Behind all generations lies the kept memory of each rank.
 #pragma once
 
 #include <sys/types.h>
@@ -40,6 +40,9 @@ inline constexpr size_t kHeapBytes = size_t{4} << 30;
 #else
 inline constexpr size_t kHeapBytes = size_t{64} << 30;
 #endif
+
+// Bytes of address space for the kept memory of each rank.
+inline constexpr size_t kKeptBytes = size_t{1} << 37;
 
 class SharedRegion {
  public:
@@ -82,6 +85,10 @@ class SharedRegion {
   // Unmap().
   Result<std::byte*> MapContiguously(std::span<const int64_t> parts, size_t bytes);
   static void Unmap(std::byte* data, size_t bytes);
+  // Maps the rank's kept memory from offset `begin` on, which is a multiple of the page size, until
+  // Unmap(). It is sparse, begins as zeros, and stays when its process is killed: the process that
+  // replaces it maps the same memory. REQUIRES: begin + bytes <= kKeptBytes.
+  Result<std::byte*> MapKept(int rank, size_t begin, size_t bytes) const;
   // Returns the offset of [data, data + bytes) in the rank's heap, or -1 if it does not lie there.
   int64_t HeapOffset(int rank, const void* data, size_t bytes);
 

@@ -97,7 +97,7 @@ void CheckRun(Checker& check) {
   if (!NamesDevice(run.device)) {
     check.CheckWord("run.device", run.device, kDeviceWords, "device to train on");
   }
-  const std::array<std::string_view, 3> recoveries = {"auto", "peer", "none"};
+  const std::array<std::string_view, 4> recoveries = {"auto", "peer", "memory", "none"};
   check.CheckWord("run.recovery", run.recovery, recoveries, "way to recover");
 }
 

@@ -54,6 +54,7 @@ const std::vector<Setting> kSettings = {
      .words = {"zero3"},
      .off = "\"zero2\"",
      .never = {{{kOwnCode}, "needs to know the blocks of the model"}}},
+    {.key = "strategy.shard_size", .makes = {kSomeRanksShare}},
     {.key = "strategy.comm_hook", .words = {"fp16", "bf16"}, .makes = {kHookedGradients}},
     {.key = "strategy.comm_hook",
      .words = {"power_sgd"},
@@ -162,6 +163,15 @@ const std::vector<Setting> kSettings = {
      .never = {{{kOneProcess, kOwnState}, "takes the state of a lost rank from other ranks"},
                {{kEarlyUpdate}, "repeats a step only if no rank has updated parameters"},
                {{kRing, kFixedSums, kHashes}, "repeats the step of a lost rank, bit for bit"}}},
+    {.key = "run.recovery",
+     .words = {"memory"},
+     .off = "\"auto\", which recovers where it can",
+     .never = {{{kOneProcess}, "takes the state of a lost rank from other ranks"},
+               {{kLayerParts, kStages, kErrorFeedback, kLocalSteps, kOwnBuffers},
+                "keeps only the state that \"zero1\", \"zero2\" and \"zero3\" divide"},
+               {{kSomeRanksShare}, "connects all ranks anew, and no groups of some of them"},
+               {{kEarlyUpdate}, "repeats a step only if no rank has updated parameters"},
+               {{kRing, kFixedSums, kHashes}, "repeats the step of a lost rank, bit for bit"}}},
     // step_graph.cc has the device's own reasons.
     {.key = "training.cuda_graph",
      .never = {{{kDevices, kLayerParts, kStages, kOptimizerParts, kOwnCode, kHostDecides,
@@ -231,10 +241,14 @@ std::string SettingThatMakes(const std::vector<Fact>& facts,
 
 std::string ObstacleTo(std::string_view key,
                        const Config& config,
-                       std::span<const Setting> settings) {
+                       std::span<const Setting> settings,
+                       std::string_view word) {
   std::vector<Fact> facts;
   for (const Setting& setting : settings) {
-    if (setting.key != key) continue;
+    const auto& words = setting.words;
+    if (setting.key != key || (!word.empty() && std::ranges::find(words, word) == words.end())) {
+      continue;
+    }
     for (const Never& never : setting.never)
       std::ranges::copy(never.facts, std::back_inserter(facts));
   }

@@ -20,6 +20,7 @@ inline constexpr Fact kDevices = "has several devices in one process";
 inline constexpr Fact kLayerParts = "divides each layer";
 inline constexpr Fact kStages = "divides the layers into stages";
 inline constexpr Fact kOptimizerParts = "divides the optimizer's state";
+inline constexpr Fact kSomeRanksShare = "divides state among some of the ranks";
 inline constexpr Fact kGradientParts = "divides the gradients";
 inline constexpr Fact kOwnState = "gives each rank state that no other rank has";
 inline constexpr Fact kOwnBuffers = "gives each rank buffers of its own";
@@ -81,8 +82,10 @@ std::string SettingThatMakes(const std::vector<Fact>& facts,
                              std::span<const Setting> settings = AllSettings());
 
 // Returns the first setting that makes a fact which `key` excludes, even if `key` is off, or "".
+// `word`: which of the key's values excludes it; empty: any of them.
 std::string ObstacleTo(std::string_view key,
                        const Config& config,
-                       std::span<const Setting> settings = AllSettings());
+                       std::span<const Setting> settings = AllSettings(),
+                       std::string_view word = {});
 
 }  // namespace ddprun::trainer

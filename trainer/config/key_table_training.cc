@@ -86,8 +86,10 @@ std::vector<Key> StartKeys() {
        .meaning = "What replaces a rank that a signal kills (SIGKILL, a segmentation fault), if "
                   "restarts are allowed (ddprun --max_restarts). \"peer\": another process "
                   "replaces it with the state of another rank, and all repeat the step. "
-                  "\"auto\": the same if the other keys allow it. \"none\": all ranks start "
-                  "again from the newest checkpoint. See docs/recovery.md."},
+                  "\"auto\": the same if the other keys allow it. \"memory\": the same for "
+                  "\"zero1\", \"zero2\" and \"zero3\", too: each rank keeps two copies of its "
+                  "part of the state in memory that outlives it. \"none\": all ranks start again "
+                  "from the newest checkpoint. See docs/recovery.md."},
   };
 }
 

@@ -18,7 +18,7 @@ struct RunConfig {
   Interval max_time = {};         // from the job's start; 0 means no limit
   std::string resume = "job";     // "job", "auto", "never", or a run folder or checkpoint
   std::string device = "auto";    // "auto", "cpu", "cuda", "cuda:0"
-  std::string recovery = "auto";  // of a lost rank: "peer", "none"; "auto": "peer" if possible
+  std::string recovery = "auto";  // of a lost rank: "auto", "peer", "memory", "none"
 };
 
 enum class Loss { kAuto, kCrossEntropy, kMse, kCausalLm };

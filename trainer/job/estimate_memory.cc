@@ -102,6 +102,13 @@ std::string PartsOnHost(const MemoryEstimate& estimate) {
          Sized("activations", estimate.activations + estimate.batches);
 }
 
+std::string CopiesOnHost(const MemoryEstimate& estimate) {
+  std::string text;
+  if (estimate.checkpoint > 0) text += ",\n" + Sized("copy for a checkpoint", estimate.checkpoint);
+  if (estimate.kept > 0) text += ",\n" + Sized("copies of run.recovery \"memory\"", estimate.kept);
+  return text;
+}
+
 // Returns a hint about what to lower: it depends on what takes the most.
 std::string WhatToLower(const Job& job, const MemoryEstimate& estimate) {
   if (!estimate.on_device && estimate.with_batch > estimate.total() / 2) {
@@ -184,6 +191,9 @@ MemoryEstimate StateOf(const Job& job,
   estimate.parameters = model - part.trained * (1 - own_parameters);
   estimate.gradients = part.trained * own_gradients;
   estimate.optimizer = moments * own + lost;
+  if (job.config.run.recovery == "memory" && dims.shares_state() && !estimate.on_device) {
+    estimate.kept = 2 * own * (part.trained + moments);
+  }
   // A rank uses a block while it gathers the next block.
   if (own_parameters < 1 && gathers) estimate.parameters += 2 * part.block + part.outside;
   if (own_gradients < 1) estimate.gradients += BucketBytes(job, dims.replicas, part);
@@ -278,19 +288,17 @@ void CheckMemory(const Job& job, const RankInfo& rank) {
   const auto limit = ReadMemoryLimit();
   const double needed = MemoryOfNode(job, rank);
   if (!limit || needed * (1 - kEstimateTolerance) < static_cast<double>(limit->bytes)) return;
-  throw Failure(Error{
-      .code = Code::kUsage,
-      .title = "NOT ENOUGH MEMORY",
-      .where = job.config_path,
-      .what = CountText(rank.local_world_size, "rank needs", "ranks need") + " about " +
-              ByteText(needed) + "; " +
-              (limit->of_cgroup ? "this job's cgroup may use " : "this machine has ") +
-              ByteText(static_cast<double>(limit->bytes)) + ".\nEach: " + PartsOnHost(estimate) +
-              (estimate.checkpoint > 0
-                   ? ",\n" + Sized("copy for a checkpoint", estimate.checkpoint) + "."
-                   : "."),
-      .hint = WhatToLower(job, estimate),
-      .page = "not-enough-memory"});
+  throw Failure(
+      Error{.code = Code::kUsage,
+            .title = "NOT ENOUGH MEMORY",
+            .where = job.config_path,
+            .what = CountText(rank.local_world_size, "rank needs", "ranks need") + " about " +
+                    ByteText(needed) + "; " +
+                    (limit->of_cgroup ? "this job's cgroup may use " : "this machine has ") +
+                    ByteText(static_cast<double>(limit->bytes)) +
+                    ".\nEach: " + PartsOnHost(estimate) + CopiesOnHost(estimate) + ".",
+            .hint = WhatToLower(job, estimate),
+            .page = "not-enough-memory"});
 }
 
 void CheckDisk(const Job& job) {

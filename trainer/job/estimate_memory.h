@@ -21,15 +21,18 @@ struct MemoryEstimate {
   double gradients = 0;
   double optimizer = 0;
   double checkpoint = 0;   // the copy that a save takes and keeps, on the host
+  double kept = 0;         // the copies of run.recovery "memory", on the host
   double activations = 0;  // of the largest micro-batch, beside the gradients
   double batches = 0;      // loaded ahead
   double with_batch = 0;   // the part of activations and batches that depends on the batch size
   // False if only the model's own code (plugins, TorchScript) knows its activations.
   bool complete = true;
-  bool on_device = false;  // all but `worker`, `checkpoint` and `batches` is on a device
+  bool on_device = false;  // parameters, gradients, optimizer and activations are on a device
 
   double total() const { return host() + (on_device ? computing() : 0); }
-  double host() const { return worker + checkpoint + batches + (on_device ? 0 : computing()); }
+  double host() const {
+    return worker + checkpoint + kept + batches + (on_device ? 0 : computing());
+  }
 
  private:
   double computing() const { return parameters + gradients + optimizer + activations; }

@@ -120,7 +120,9 @@ bool BetweenSteps::EvaluateModel() {
   EvalReport report;
   try {
     recovery_.Repeat("in the evaluation after step " + std::to_string(run_.step), [&] {
+      evaluations_.ShowAverages(true);
       report = Evaluate(run_.job, run_.mesh, *run_.strategy, *run_.model, before_batch, stops);
+      evaluations_.ShowAverages(false);
     });
   } catch (const EvaluationGivenUp&) {
     evaluations_.End();

@@ -26,7 +26,6 @@ bool Evaluations::IsOwed(bool by_checkpoint) const {
 
 void Evaluations::Begin() {
   running_ = true;
-  ShowAverages(true);
 }
 
 void Evaluations::End() {

@@ -20,8 +20,8 @@ class Evaluations {
   bool is_running() const { return running_; }
   const EvalReport& last() const { return last_; }
 
-  // Call them before and after an evaluation. Both are collectives. A rank that replaces a lost one
-  // in between has the state of another rank, so that it may call Begin() again.
+  // Call them before and after an evaluation; End() is a collective. A rank that replaces a lost
+  // one in between has the state of another rank, so that it may call Begin() again.
   void Begin();
   void End();
   // Reports the evaluation after RunState::step, and lowers the learning rate if it is time.

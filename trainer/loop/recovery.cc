@@ -13,6 +13,7 @@
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/comm/host_process_group.h"
 #include "trainer/compute/matmul.h"
+#include "trainer/loop/before_part.h"
 #include "trainer/parallel/mesh_collectives.h"
 #include "trainer/parallel/peer_state.h"
 
@@ -80,27 +81,34 @@ bool Recovery::HasLostRank() const {
 void Recovery::Repeat(const std::string& where, const std::function<void()>& part) {
   if (group_ == nullptr) return part();
   if (has_finished_a_part_ && !is_finishing_) MakeReplaceable(true);
-  const std::vector<at::Tensor> buffers = run_.model->buffers();
-  std::vector<at::Tensor> before;
-  for (const at::Tensor& buffer : buffers) before.push_back(buffer.clone());
+  keeps_ = !run_.strategy->OwnState().empty();
+  if (keeps_ && !kept_) kept_.emplace(*group_, /*forgets=*/!is_replacement_);
+  const BeforePart before(run_.model->buffers(), [this](StateVisitor& visitor) {
+    if (keeps_) VisitAll(visitor);  // otherwise a part changes nothing before it counts
+  });
   for (;;) {
     try {
       if (has_met_) ShareState();
       has_committed_ = false;
       part();
-      if (!has_committed_) Commit();
+      if (keeps_) kept_->Keep(parts_ + 1, run_.strategy->OwnState());
+      if (!has_committed_) Agree();
       return FinishGeneration(where);
     } catch (const Failure& failure) {
       if (!LostAnother(failure)) throw;
     }
     if (!has_met_) MeetAgain();
-    for (size_t i = 0; i < buffers.size(); ++i) buffers[i].copy_(before[i]);
+    before.PutBack();
   }
 }
 
 void Recovery::Commit() {
+  if (!keeps_) Agree();
+}
+
+void Recovery::Agree() {
   has_committed_ = true;
-  if (group_ == nullptr || group_->nodes() == 1) return;
+  if (group_ == nullptr || (group_->nodes() == 1 && !keeps_)) return;
   try {
     return run_.WaitForAllRanks();
   } catch (const Failure& failure) {
@@ -123,6 +131,11 @@ void Recovery::JoinAsReplacement() {
       if (!LostAnother(failure)) throw;
     }
   }
+}
+
+void Recovery::VisitAll(StateVisitor& visitor) {
+  run_.state(visitor);
+  unsaved_(visitor);
 }
 
 void Recovery::BeginGeneration() {
@@ -176,8 +189,7 @@ void Recovery::ShareState() {
   run_.log.Debug("meeting the others in a new generation", {{"after_seconds", since()}});
   run_.strategy->Rejoin(giver);
   CopyState(*group_, giver, !has_state_, [this](StateVisitor& visitor) {
-    run_.state(visitor);
-    unsaved_(visitor);
+    VisitAll(visitor);
     auto engine = static_cast<int64_t>(CurrentMatmulEngine());
     visitor.Section("recovery.");
     visitor.Number("engine", engine);
@@ -185,6 +197,11 @@ void Recovery::ShareState() {
     visitor.Number("parts", parts_);
     UseMatmulEngine(static_cast<MatmulEngine>(engine));
   });
+  if (const std::vector<at::Tensor> own = run_.strategy->OwnState(); !own.empty()) {
+    if (!kept_) kept_.emplace(*group_, /*forgets=*/false);
+    kept_->TakeBack(parts_, own);
+    run_.strategy->ShareOwnState();
+  }
   run_.log.Debug("state shared", {{"from", std::to_string(giver)}, {"after_seconds", since()}});
   has_state_ = true;
   checkpoints_.GiveUp(run_.observers, group_->generation(),

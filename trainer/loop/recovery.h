@@ -10,13 +10,19 @@
 // Commit(), before it changes anything: a rank that has come there has all that it needs. If a rank
 // is lost there, some may have passed it and others not. They say so when they meet again, and the
 // others finish the part, too.
+//
+// Ranks that divide the state of the run (Strategy::OwnState) keep it in memory that outlives them,
+// after each part and before its Commit(), which then comes after the update, on one node as well.
+// If a rank is lost, all ranks take back what they kept after the last part that counts.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "trainer/comm/kept_memory.h"
 #include "trainer/loop/checkpointing.h"
 #include "trainer/loop/run_state.h"
 
@@ -46,8 +52,9 @@ class Recovery {
   // is for people: "in step 5".
   void Repeat(const std::string& where, const std::function<void()>& part);
   // A collective at the end of a part's collectives, before the part changes anything: a part that
-  // changes something calls it, and Repeat() does so after any other. Does nothing on one node. If
-  // a rank is lost, returns if the part counts, and otherwise throws.
+  // changes something calls it, and Repeat() does so after any other. If a rank is lost, returns if
+  // the part counts, and otherwise throws. Does nothing on one node; with state that is kept,
+  // Repeat() commits instead.
   void Commit();
   // Throws Failure if a rank was lost, because the results of this rank would be useless.
   void CheckRanks();
@@ -59,6 +66,8 @@ class Recovery {
 
  private:
   void MakeReplaceable(bool replaceable);
+  void Agree();
+  void VisitAll(StateVisitor& visitor);
   void BeginGeneration();
   void Meet();
   void MeetAgain();
@@ -80,7 +89,9 @@ class Recovery {
   // the state of the run.
   std::vector<int64_t> next_parts_;
   bool has_committed_ = false;
-  bool has_met_ = false;  // again, since a rank was lost, without ShareState() yet
+  bool keeps_ = false;              // ranks have state of their own
+  std::optional<KeptMemory> kept_;  // from the first part on
+  bool has_met_ = false;            // again, since a rank was lost, without ShareState() yet
 };
 
 }  // namespace ddprun::trainer

@@ -58,9 +58,9 @@ class Trainer {
     checkpoints_.SaveTo(place, part);
   }
 
-  // From now on, if a rank is killed, the others repeat the step or evaluation together with the
-  // process that replaces it. That process calls JoinAsReplacement() after Build(), and neither
-  // Restore() nor SaveTo(). On all ranks, before Restore(), if RecoveryObstacle() is empty.
+  // From now on, if a rank is killed, the others repeat the step or evaluation with the process
+  // that replaces it, which calls JoinAsReplacement() after Build(), and neither Restore() nor
+  // SaveTo().
   void ReplaceLostRanks(bool replaces = true) { recovery_.Enable(replaces); }
   void JoinAsReplacement();
   Checkpointing& checkpoints() { return checkpoints_; }
@@ -70,10 +70,9 @@ class Trainer {
     between_.ReportMissed(written, observers);
   }
 
-  // Stops the run after a step if `asked` returns true on any rank. `asked` must not throw or wait.
+  // In both, `asked` must not throw or wait. Stops after a step if it returns true on any rank.
   void StopWhen(std::function<bool()> asked) { between_.StopWhen(std::move(asked)); }
-  // `asked` returns the time in which the run must stop. If a step does not fit into this time,
-  // gives the step up and saves the state from before it. `asked` must not throw or wait.
+  // It returns the time to the end. Gives up a step that does not fit into it, and saves before it.
   void StopWithin(std::function<StopGrace()> asked) { watch_.Ask(std::move(asked)); }
 
   // Calls the part in every step. On all ranks, before Fit(); `part` must outlive it.

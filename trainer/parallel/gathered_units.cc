@@ -24,7 +24,8 @@ void PointTo(const at::Tensor& tensor, const at::Tensor& buffer) {
 
 GatheredUnits::GatheredUnits(std::span<const NamedParameter> parameters,
                              const std::vector<std::vector<size_t>>& blocks,
-                             const Mesh& mesh)
+                             const Mesh& mesh,
+                             bool rejoins)
     : axis_(mesh.shard) {
   std::vector<int> uses(parameters.size());
   for (const std::vector<size_t>& block : blocks) {
@@ -37,7 +38,7 @@ GatheredUnits::GatheredUnits(std::span<const NamedParameter> parameters,
   const auto add = [&](std::vector<NamedParameter> members) {
     units_.push_back({.layout = UnitLayout(std::move(members), axis_.rank, axis_.size)});
     states_.emplace_back();
-    ShardUnit(units_.back(), mesh);
+    ShardUnit(units_.back(), mesh, rejoins);
   };
   add(std::move(others));
   for (const std::vector<size_t>& block : blocks) {
@@ -56,36 +57,58 @@ GatheredUnits::~GatheredUnits() {
   }
 }
 
-void GatheredUnits::MakePart(State& state, int64_t elements, const at::TensorOptions& type) const {
+at::Tensor GatheredUnits::MakePart(int64_t elements, const at::TensorOptions& type) {
+  in_place_ = axis_.size == 1;
   auto* const group = dynamic_cast<HostProcessGroup*>(axis_.group.get());
   if (axis_.size > 1 && group != nullptr && type.device().is_cpu()) {
-    const auto [own, all] = PartsInPlace::Allocate(*group, elements, type);
-    state.part = own;
-    state.in_place = all;
+    const at::Tensor part = PartsInPlace::Allocate(*group, elements, type);
+    in_place_ = part.defined();
+    if (in_place_) return part;
   }
-  if (!state.part.defined()) state.part = FlatOn(axis_, elements, type);
-  if (axis_.size == 1) state.in_place = state.part;
+  return FlatOn(axis_, elements, type);
 }
 
-void GatheredUnits::ShardUnit(ShardedUnit& unit, const Mesh& mesh) {
+// A collective.
+void GatheredUnits::MapParts(State& state) const {
+  if (!in_place_) return;
+  state.in_place = axis_.size == 1 ? state.part
+                                   : PartsInPlace::Map(
+                                         dynamic_cast<HostProcessGroup&>(*axis_.group), state.part);
+}
+
+void GatheredUnits::ShardUnit(ShardedUnit& unit, const Mesh& mesh, bool rejoins) {
   State& state = states_.back();
   if (unit.layout.elements() == 0) return;
   const at::NoGradGuard no_grad;
   const auto type = unit.layout.parameters()[0].tensor.options().requires_grad(false);
-  const at::Tensor whole = FlatOn(mesh.data, unit.layout.elements(), type);
-  unit.layout.MoveTo(whole);
-  if (mesh.data.size > 1) {
-    std::vector<at::Tensor> tensors = {whole};
-    mesh.data.group->broadcast(tensors, c10d::BroadcastOptions{})->wait();
+  if (rejoins) {
+    state.part = MakePart(unit.layout.part(), type);
+  } else {
+    const at::Tensor whole = FlatOn(mesh.data, unit.layout.elements(), type);
+    unit.layout.MoveTo(whole);
+    if (mesh.data.size > 1) {
+      std::vector<at::Tensor> tensors = {whole};
+      mesh.data.group->broadcast(tensors, c10d::BroadcastOptions{})->wait();
+    }
+    state.part = MakePart(unit.layout.part(), type);
+    MapParts(state);
+    state.part.copy_(unit.layout.OwnPart(whole));
   }
-  MakePart(state, unit.layout.part(), type);
-  in_place_ = state.in_place.defined();
-  state.part.copy_(unit.layout.OwnPart(whole));
   unit.TakePieces(state.part);
   // A storage whose memory PointTo() sets and removes.
   unit.flat = at::empty({unit.layout.elements()}, type);
   unit.layout.MoveTo(unit.flat);
   PointTo(unit.flat, state.in_place);
+}
+
+void GatheredUnits::Rejoin() {
+  for (State& state : states_) state.gather_work.reset();  // it was cancelled
+  FreeAll();
+  for (size_t i = 0; i < units_.size(); ++i) {
+    if (!units_[i].flat.defined()) continue;
+    MapParts(states_[i]);
+    PointTo(units_[i].flat, states_[i].in_place);
+  }
 }
 
 void GatheredUnits::StartGather(size_t index) {

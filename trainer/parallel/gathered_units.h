@@ -24,10 +24,12 @@ namespace ddprun::trainer {
 class GatheredUnits {
  public:
   // `blocks`: indices in `parameters`, in the order of forward. Takes the values of rank 0 of the
-  // data axis. A rank never holds other ranks' parts of more than one unit. A collective.
+  // data axis. A rank never holds other ranks' parts of more than one unit. A collective, unless
+  // `rejoins`: then the values are zeros, and Rejoin() follows.
   GatheredUnits(std::span<const NamedParameter> parameters,
                 const std::vector<std::vector<size_t>>& blocks,
-                const Mesh& mesh);
+                const Mesh& mesh,
+                bool rejoins = false);
   // Leaves the parameters without memory.
   ~GatheredUnits();
   GatheredUnits(const GatheredUnits&) = delete;
@@ -35,6 +37,10 @@ class GatheredUnits {
 
   std::vector<ShardedUnit>& units() { return units_; }
   const std::vector<ShardedUnit>& units() const { return units_; }
+
+  // Forgets the gathers of a failed step, and finds the parts of ranks that were replaced. A
+  // collective. Throws Failure.
+  void Rejoin();
 
   // Both are collectives and throw Failure.
   void BeforeForward();
@@ -59,8 +65,9 @@ class GatheredUnits {
     bool is_gathered = false;
   };
 
-  void ShardUnit(ShardedUnit& unit, const Mesh& mesh);
-  void MakePart(State& state, int64_t elements, const at::TensorOptions& type) const;
+  void ShardUnit(ShardedUnit& unit, const Mesh& mesh, bool rejoins);
+  at::Tensor MakePart(int64_t elements, const at::TensorOptions& type);
+  void MapParts(State& state) const;
   void Barrier();
   void StartGather(size_t unit);
   void Gather(size_t unit);

@@ -18,6 +18,7 @@ class PeerCopier final : public StateVisitor {
 
  private:
   void VisitTensor(StateTensor tensor) override {
+    if (tensor.flat) return;  // of a parameter that ranks divide
     const at::Tensor flat = tensor.tensor.detach().cpu().contiguous();
     pass_(flat.mutable_data_ptr(), flat.nbytes());
     if (takes_ && !flat.is_alias_of(tensor.tensor)) tensor.tensor.detach().copy_(flat);

@@ -11,8 +11,9 @@
 namespace ddprun::trainer {
 
 // Both functions are collectives. They copy all state that `owners` names directly from one rank's
-// memory to the others', or through the host if it is on a device. All ranks must name the same
-// state. Both throw Failure.
+// memory to the others', or through the host if it is on a device, except for flat parts
+// of tensors, of which each rank has its own. All ranks must name the same state otherwise. Both
+// throw Failure.
 
 // Copies from rank `giver` to the ranks with `takes`. The other ranks keep their state.
 void CopyState(HostProcessGroup& group, int giver, bool takes, const VisitState& owners);

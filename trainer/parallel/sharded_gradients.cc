@@ -75,6 +75,11 @@ void ShardedGradients::BeginStep() {
   exposed_seconds_ = 0;
 }
 
+void ShardedGradients::Rejoin() {
+  flights_.clear();
+  of_replicas_.clear();
+}
+
 void ShardedGradients::PrepareBackward(bool synchronize) {
   synchronize_ = synchronize;
   ++backwards_;

@@ -43,6 +43,8 @@ class ShardedGradients {
 
   // Forgets the gradients.
   void BeginStep();
+  // Frees what a failed backward was sending. REQUIRES: no other rank reads it now.
+  void Rejoin();
   // Call it before every backward, which then adds the average over the shard axis. With
   // `synchronize`, gradients are afterwards the averages over all ranks. backward() throws Failure
   // if a collective fails or a parameter gets no gradient.

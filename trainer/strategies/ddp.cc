@@ -111,6 +111,8 @@ class DistributedDataParallel : public Strategy {
     if (virtual_ != nullptr) virtual_->NameSettings(visitor);
   }
   void Rejoin(int giver) override { sync_->Rejoin(giver); }
+  std::vector<at::Tensor> OwnState() override { return OwnStateOf(shards_.get(), *optimizer_); }
+  void ShareOwnState() override { Share(shards_.get()); }
   double exposed_seconds() const override {
     return sync_->reducer().exposed_seconds() + (shards_ ? shards_->exposed_seconds() : 0);
   }

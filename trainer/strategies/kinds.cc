@@ -41,6 +41,7 @@ BuiltStrategy BuildZero(const BuildInputs& in, std::shared_ptr<Model> whole) {
   const Config& config = in.job.config;
   ZeroOptions options{.data_parallel = DataParallelOptionsOf(config)};
   options.data_parallel.sync.reducer.recorder = in.recorder;
+  options.data_parallel.sync.rejoins = in.joins;
   if (in.dims.replicas == Replicas::kShardGradients) options.stage = ZeroStage::kGradients;
   if (in.dims.replicas == Replicas::kShardParameters) {
     options.stage = ZeroStage::kParameters;

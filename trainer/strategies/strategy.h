@@ -87,6 +87,10 @@ class Strategy {
   // (ModuleSync::Options::rejoins). A collective. The state stays; the groups drop their part of
   // the step. `giver` is a rank that was in the step.
   virtual void Rejoin(int giver);
+  // Returns this rank's parts of the parameters and of the optimizer's state, if ranks divide them.
+  virtual std::vector<at::Tensor> OwnState() { return {}; }
+  // Gives all ranks the parameters after each has set its OwnState(). A collective.
+  virtual void ShareOwnState() {}
   // Returns the seconds that the last step waited for communication.
   virtual double exposed_seconds() const { return 0; }
   // Returns the seconds that the last step waited for other stages of a pipeline; < 0: unknown.

@@ -71,6 +71,26 @@ void ExchangeForAverages(Optimizer& optimizer, ShardedUpdate* shards) {
   shards->Step([&](auto pieces) { optimizer.SwapAverages(pieces); });
 }
 
+std::vector<at::Tensor> OwnStateOf(std::span<const ShardedUnit> units, Optimizer& optimizer) {
+  std::vector<at::Tensor> own;
+  for (const ShardedUnit& unit : units) {
+    own.insert(own.end(), unit.pieces.begin(), unit.pieces.end());
+  }
+  const StateDict state = SaveState([&](StateVisitor& visitor) { optimizer.NameState(visitor); });
+  for (const StateTensor& one : state.tensors) own.push_back(one.tensor);
+  return own;
+}
+
+std::vector<at::Tensor> OwnStateOf(ShardedUpdate* shards, Optimizer& optimizer) {
+  if (shards == nullptr) return {};
+  return OwnStateOf(shards->units(), optimizer);
+}
+
+void Share(ShardedUpdate* shards) {
+  if (shards == nullptr) return;
+  shards->Step([](std::span<const at::Tensor> /*pieces*/) {});
+}
+
 void BeginSection(const char* prefix, RankPart part, const Mesh& mesh, StateVisitor& visitor) {
   if (mesh.tensor.size * mesh.pipeline.size == 1) return visitor.Section(prefix, part);
   visitor.Section(prefix, part, {.rank = mesh.data.rank, .size = mesh.data.size});

@@ -45,6 +45,14 @@ class TrainedParameters {
 // update, `shards` gives all ranks all parameters, and this is a collective; else it is nullptr.
 void ExchangeForAverages(Optimizer& optimizer, ShardedUpdate* shards);
 
+// Returns the pieces of the parameters that this rank updates, and their state of the optimizer.
+std::vector<at::Tensor> OwnStateOf(std::span<const ShardedUnit> units, Optimizer& optimizer);
+// `shards`: as for ExchangeForAverages(); nullptr: returns nothing.
+std::vector<at::Tensor> OwnStateOf(ShardedUpdate* shards, Optimizer& optimizer);
+// If `shards` is not nullptr, gives all ranks all parameters, after this rank's pieces were set. A
+// collective.
+void Share(ShardedUpdate* shards);
+
 // Begins a section of the state of a model that the ranks of the tensor and pipeline axes divide.
 // `part` is the argument of StateVisitor::Section, among the ranks of the data axis.
 void BeginSection(const char* prefix, RankPart part, const Mesh& mesh, StateVisitor& visitor);

@@ -28,14 +28,17 @@ class Zero : public Strategy {
         tensors_(*model_),
         broadcast_buffers_(options.data_parallel.sync.broadcast_buffers) {
     const ReducerOptions& reducer = options.data_parallel.sync.reducer;
-    VerifySameModel(tensors_.all, *mesh_.WithSameLayers().control);
+    const bool rejoins = options.data_parallel.sync.rejoins;
+    if (!rejoins) VerifySameModel(tensors_.all, *mesh_.WithSameLayers().control);
     if (options.stage == ZeroStage::kParameters) {
-      MakeGatheredUnits(options.blocks);
+      MakeGatheredUnits(options.blocks, rejoins);
     } else {
       update_.emplace(tensors_.trained, mesh_.shard, reducer.limits.cap_bytes);
-      BroadcastFrom(0, tensors_.trained, *mesh_.data.group);
+      if (!rejoins) BroadcastFrom(0, tensors_.trained, *mesh_.data.group);
     }
-    if (!tensors_.others.empty()) BroadcastFrom(0, tensors_.others, *mesh_.data.group);
+    if (!rejoins && !tensors_.others.empty()) {
+      BroadcastFrom(0, tensors_.others, *mesh_.data.group);
+    }
     shards_ = ShardsOfModel(*model_, units());
     gradients_.emplace(units(), tensors_.trained, mesh_,
                        ShardedGradients::Options{.on_complete =
@@ -92,6 +95,13 @@ class Zero : public Strategy {
   }
   bool evaluates_together() const override { return gathered_.has_value(); }
   double exposed_seconds() const override { return exposed_seconds_; }
+  void Rejoin(int /*giver*/) override {
+    VerifySameModel(tensors_.all, *mesh_.WithSameLayers().control);
+    gradients_->Rejoin();
+    if (gathered_) gathered_->Rejoin();
+  }
+  std::vector<at::Tensor> OwnState() override { return OwnStateOf(units(), *optimizer_); }
+  void ShareOwnState() override { Share(update_ ? &*update_ : nullptr); }
 
   void NameState(StateVisitor& visitor) override {
     const RankPart replicas = {.rank = mesh_.replica.rank, .size = mesh_.replica.size};
@@ -116,7 +126,7 @@ class Zero : public Strategy {
 
  private:
   std::span<ShardedUnit> units() { return gathered_ ? gathered_->units() : update_->units(); }
-  void MakeGatheredUnits(const std::vector<std::vector<std::string>>& blocks);
+  void MakeGatheredUnits(const std::vector<std::vector<std::string>>& blocks, bool rejoins);
 
   const std::shared_ptr<Model> model_;
   const Mesh mesh_;
@@ -131,7 +141,7 @@ class Zero : public Strategy {
   double exposed_seconds_ = 0;
 };
 
-void Zero::MakeGatheredUnits(const std::vector<std::vector<std::string>>& blocks) {
+void Zero::MakeGatheredUnits(const std::vector<std::vector<std::string>>& blocks, bool rejoins) {
   std::vector<std::vector<size_t>> members;
   std::map<std::vector<std::string>, size_t> known;
   for (const std::vector<std::string>& modules : blocks) {
@@ -144,7 +154,7 @@ void Zero::MakeGatheredUnits(const std::vector<std::vector<std::string>>& blocks
       if (std::ranges::any_of(modules, holds)) block.push_back(i);
     }
   }
-  gathered_.emplace(tensors_.trained, members, mesh_);
+  gathered_.emplace(tensors_.trained, members, mesh_, rejoins);
   model_->SetStageHook(
       [this, known, inner = model_->stage_hook()](const Stage& stage, const at::Tensor& x) {
         if (!stage.is_block) return inner(stage, x);

@@ -25,7 +25,7 @@ enum class ZeroStage {
 struct ZeroOptions {
   ZeroStage stage = ZeroStage::kOptimizer;
   // kOptimizer uses all of these. The other stages use the bucket sizes (kGradients), check_finite,
-  // buffers and recorder. Not together with updates before all gradients are there.
+  // buffers, recorder and rejoins. Not together with updates before all gradients are there.
   DataParallelOptions data_parallel = {};
   // For kParameters: the result of BlocksOf().
   std::vector<std::vector<std::string>> blocks = {};
@@ -48,8 +48,8 @@ std::vector<Shard> ShardsOfModel(const Model& model, std::span<const ShardedUnit
 std::vector<std::vector<std::string>> BlocksOf(const Model& model, const Batch& batch);
 
 // Makes a strategy that divides the state over the mesh's shard axis, and averages gradients over
-// the whole data axis. `model` may be a tensor rank's part of a model. A collective: checks that
-// the models agree and takes rank 0's parameters and buffers.
+// the whole data axis. `model` may be a tensor rank's part of a model. A collective, except with
+// `rejoins`: checks that the models agree and takes rank 0's parameters and buffers.
 //
 // With kParameters, the model's parameters have memory only while the strategy needs them, or
 // read-only memory, and the strategy sets the model's stage hook.

@@ -99,7 +99,8 @@ bool RecoversFromPeers(const Config& config,
   if (rank.world_size == 1 || config.run.recovery == "none" || !restarts || *restarts == 0) {
     return false;
   }
-  const std::string obstacle = ObstacleTo("run.recovery", config);
+  const std::string_view way = config.run.recovery == "memory" ? "memory" : "peer";
+  const std::string obstacle = ObstacleTo("run.recovery", config, AllSettings(), way);
   if (!obstacle.empty()) log.Debug("no recovery without a restart", {{"because_of", obstacle}});
   return obstacle.empty();
 }

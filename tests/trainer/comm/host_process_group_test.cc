@@ -74,17 +74,19 @@ TEST(HostProcessGroup, ReadsPartsOfOtherRanksInPlace) {
   WithGroup(3, [](HostProcessGroup& group, int rank) {
     // Heaps that are filled differently.
     const at::Tensor before = group.allocateTensor(10'000 * (rank + 1), at::kFloat);
-    const auto first = PartsInPlace::Allocate(group, kSize, at::kDouble);
-    const auto second = PartsInPlace::Allocate(group, kSize, at::kDouble);
-    EXPECT_TRUE(at::equal(first.own, at::zeros({kSize}, at::kDouble)));
+    const at::Tensor first = PartsInPlace::Allocate(group, kSize, at::kDouble);
+    const at::Tensor second = PartsInPlace::Allocate(group, kSize, at::kDouble);
+    const at::Tensor all_first = PartsInPlace::Map(group, first);
+    const at::Tensor all_second = PartsInPlace::Map(group, second);
+    EXPECT_TRUE(at::equal(first, at::zeros({kSize}, at::kDouble)));
     for (int round = 1; round < 4; ++round) {
-      first.own.copy_(at::arange(kSize, at::kDouble)).add_(1e6 * round + 1e5 * rank);
-      second.own.fill_(-rank - round);
+      first.copy_(at::arange(kSize, at::kDouble)).add_(1e6 * round + 1e5 * rank);
+      second.fill_(-rank - round);
       group.barrier()->wait();
       for (int other = 0; other < 3; ++other) {
         const at::Tensor expected = at::arange(kSize, at::kDouble) + (1e6 * round + 1e5 * other);
-        EXPECT_TRUE(at::equal(first.all.narrow(0, other * kSize, kSize), expected));
-        EXPECT_TRUE(at::equal(second.all.narrow(0, other * kSize, kSize),
+        EXPECT_TRUE(at::equal(all_first.narrow(0, other * kSize, kSize), expected));
+        EXPECT_TRUE(at::equal(all_second.narrow(0, other * kSize, kSize),
                               at::full({kSize}, -other - round, at::kDouble)));
       }
       group.barrier()->wait();

@@ -64,6 +64,7 @@ const Texts kSettings = {
     "training.cuda_graph=true",
     "report.state_hashes=true",
     "run.recovery=peer",
+    "run.recovery=memory",
     "model.type=plugin model.path=a",
     "model.type=torchscript model.path=a",
     "data.format=plugin data.plugin=a",
@@ -114,7 +115,9 @@ Verdict Judge(const std::string& type, const Texts& settings, TextNumbers& numbe
     for (const std::string& word : Words(setting)) overrides.push_back(word);
   }
   const Result<Config> config = Read({kGpt, overrides});
-  if (config.has_value()) return {.refusals = {}, .obstacle = ObstacleTo("run.recovery", *config)};
+  if (config.has_value()) {
+    return {.refusals = {}, .obstacle = ObstacleTo("run.recovery", *config, AllSettings(), "peer")};
+  }
   Verdict verdict;
   std::vector<Error> errors = {config.error()};
   errors.insert(errors.end(), config.error().more.begin(), config.error().more.end());

@@ -13,7 +13,7 @@ import harness
 import recovery_runs
 
 
-class FarRecovery(recovery_runs.Runs):
+class FarRuns(recovery_runs.Runs):
     nodes = 2
     backend = "static"
 
@@ -43,6 +43,8 @@ class FarRecovery(recovery_runs.Runs):
             self.assertEqual(each.returncode, code, self.text(name + ".err"))
         self.assert_nothing_left()
 
+
+class FarRecovery(FarRuns):
     def test_of_two_nodes_of_one_rank(self):
         self.disturb(2)
 

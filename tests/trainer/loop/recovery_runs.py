@@ -32,6 +32,8 @@ def config_of(name, steps, **sections):
 
 
 class Runs(training.TrainingTest):
+    mappings = 0  # of a rank, besides one for each rank's heap and one for what controls them
+
     def begin(self, config, ranks, *flags):
         """A run and its workers by rank."""
         name = config["run"]["name"]
@@ -106,6 +108,7 @@ class Runs(training.TrainingTest):
             os.kill(self.workers("hit")[draw.choice(victims)],
                     draw.choice((signal.SIGKILL, signal.SIGSEGV)))
             self.wait_for_recoveries(job, kill + 1)
+            self.assertIsNone(job.poll(), self.text("hit.err")[-3000:])
             if kill == 0:
                 first = self.holds(job, "hit", spared)
         if kills > 1:
@@ -126,8 +129,8 @@ class Runs(training.TrainingTest):
 
     def holds(self, job, name, spared):
         """Returns what must not grow: descriptors of the agent; of a rank that is never killed
-        descriptors, mappings beyond one for each rank's heap and one for what controls them, and
-        blocks of the memory that the ranks share."""
+        descriptors, mappings beyond those that it needs, and blocks of the memory that the ranks
+        share."""
         found = [len(os.listdir(f"/proc/{job.pid}/fd"))]
         if spared is None:
             return found
@@ -138,7 +141,7 @@ class Runs(training.TrainingTest):
         files = os.listdir(process + "/fd")
         blocks = sum(os.stat(f"{process}/fd/{file}").st_blocks for file in files
                      if "ddprun-node-memory" in os.readlink(f"{process}/fd/{file}"))
-        return found + [len(files), max(0, maps - 1 - len(workers)), blocks]
+        return found + [len(files), max(0, maps - 1 - len(workers) - self.mappings), blocks]
 
     def no_more(self, now, first):
         return now[:3] == first[:3] and (len(now) < 4 or now[3] < 2 * first[3])
