@@ -156,6 +156,24 @@ def torch_pickles():
     yield b"}q\0" + key + b"ah\0s."
 
 
+def nccl_dumps():
+    def pickled(value):
+        if isinstance(value, dict):
+            return b"}(" + b"".join(pickled(k) + pickled(v) for k, v in value.items()) + b"u"
+        if isinstance(value, list):
+            return b"](" + b"".join(pickled(item) for item in value) + b"e"
+        if isinstance(value, str):
+            return b"X" + struct.pack("<I", len(value)) + value.encode()
+        return b"\x8a\x08" + struct.pack("<q", value)
+    call = {"process_group": ["0", "default_pg"], "collective_seq_id": 2, "is_p2p": 0,
+            "profiling_name": "nccl:all_reduce", "input_sizes": [[4, 8], []], "state": "started",
+            "input_dtypes": ["Float", "Long"], "p2p_seq_id": 1,
+            "frames": [{"name": "step", "filename": "/t.py", "line": 8}]}
+    config = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}}
+    yield b"\x80\2" + pickled({"version": "2.10", "pg_config": config, "entries": [call]}) + b"."
+    yield b"\x80\2X\1\0\0\0aq\0K\1M\1\2J\xff\xff\xff\xff\x86h\0\x85\x87N\x88G12345678(t)\x86."
+
+
 def commits():
     yield (b"ddprun checkpoint 2\nstep 1200\nattempt f3a9\nscore 0.25\n"
            b"file 4096 0a1b2c3d index.json\n"
@@ -178,6 +196,7 @@ def main():
     for name, make in [("wire", wire), ("store_state", histories), ("store_session", sessions),
                        ("store_clients", clients), ("peer_text", peer_texts), ("options", options),
                        ("config", configs), ("torch_pickle", torch_pickles),
+                       ("nccl_dump", nccl_dumps),
                        ("commit", commits), ("handshake", handshakes)]:
         folder = root / name
         folder.mkdir(parents=True, exist_ok=True)

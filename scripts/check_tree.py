@@ -19,7 +19,7 @@ STORE = ["rendezvous/store", "rendezvous/net", "base"]
 RENDEZVOUS = ["rendezvous/elastic", "rendezvous", *STORE]
 LAUNCHER_PARTS = [
     "launcher/process", "launcher/output", "launcher/cli", "launcher/report", "launcher/store",
-    "launcher/hang",
+    "launcher/hang", "launcher/nccl",
     *RENDEZVOUS
 ]
 TASK = ["trainer/config", "rendezvous/store", "base"]
@@ -38,6 +38,7 @@ MAY_INCLUDE = {
     "launcher/report": ["launcher/process", *RENDEZVOUS],
     "launcher/store": ["launcher/output", "launcher/process", *RENDEZVOUS],
     "launcher/hang": ["launcher/process", "launcher/store", *RENDEZVOUS],
+    "launcher/nccl": ["launcher/hang", "base"],
     "launcher/agent": LAUNCHER_PARTS,
     "launcher/sweep": ["launcher/cli", "base"],
     "launcher/doctor": ["launcher/cli", "launcher/cluster", "launcher/process", *RENDEZVOUS],
