@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "launcher/agent/nccl_report.h"
+#include "launcher/nccl/nccl_dump.h"
 #include "launcher/store/store_waits.h"
 
 namespace ddprun::launcher {
@@ -12,6 +14,11 @@ namespace {
 
 // Time from SIGABRT to SIGKILL: workers print the stacks of all threads, and may write a core file.
 constexpr std::chrono::seconds kDumpTime{5};
+
+// A worker looks every second whether it is asked for its dump of NCCL's groups. To write one takes
+// some seconds on a busy machine, and for ever if a thread keeps Python's lock.
+constexpr std::chrono::seconds kMostNcclTime{20};
+constexpr std::chrono::milliseconds kNcclLook{500};
 
 }  // namespace
 
@@ -23,16 +30,17 @@ HangGuard::StoreWaits HangGuard::WaitsIn(StoreOf store) {
 }
 
 HangGuard::HangGuard(const GroupSurroundings& surroundings,
-                     std::chrono::milliseconds timeout,
+                     const AgentPlan& plan,
                      WorkerGroup& group,
                      const FlightReader& flight,
                      StoreOf store,
                      std::function<void(const HangReport&)> on_hang)
     : clock_(surroundings.clock),
+      job_folder_(plan.job_folder),
       group_(group),
       on_hang_(std::move(on_hang)),
       watch_(surroundings.clock,
-             timeout,
+             *plan.options.hang_timeout,
              {.workers = [&group] { return group.workers().Living(); },
               .ended = [&group] { return group.workers().EndedWell(); },
               .store_waits = WaitsIn(std::move(store)),
@@ -42,7 +50,32 @@ HangGuard::HangGuard(const GroupSurroundings& surroundings,
               .flight = &flight},
              [this](const HangReport& report) { OnHang(report); }) {}
 
-void HangGuard::OnHang(const HangReport& report) {
+std::string HangGuard::folder() const {
+  return NcclFolder(group_.workers().Records().front());
+}
+
+void HangGuard::EndWatch() {
+  watch_.End();
+  nccl_time_.reset();
+}
+
+void HangGuard::OnHang(HangReport report) {
+  std::vector<int> ranks;
+  for (const WorkerActivity& activity : report.activities) ranks.push_back(activity.rank);
+  const std::vector<int> asked = AskForNcclDumps(job_folder_, ranks);
+  AwaitDumps(std::move(report), asked.size(), clock_.Now() + kMostNcclTime);
+}
+
+void HangGuard::AwaitDumps(HangReport report, size_t asked, Clock::Time limit) {
+  const bool is_over = asked == 0 || clock_.Now() >= limit;
+  if (is_over || ReadNcclDumps(folder()).dumps.size() >= asked) return End(std::move(report));
+  nccl_time_ = clock_.Set(kNcclLook, [this, report = std::move(report), asked, limit] {
+    AwaitDumps(report, asked, limit);
+  });
+}
+
+void HangGuard::End(HangReport report) {
+  AddNccl(ReadNcclFinding(folder()), report);
   report_ = report;
   bytes_before_ = group_.workers().bytes_seen();
   group_.Stop(SIGABRT);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "launcher/agent/nccl_report.h"
 #include "launcher/report/exit_text.h"
 #include "launcher/report/peer_worker.h"
 
@@ -15,6 +16,7 @@ void JobHistory::BeginAttempt(const rendezvous::Membership& membership) {
 rendezvous::RoundEnd JobHistory::RoundEndBy(const WorkerRecord& worker) const {
   std::vector<WorkerRecord> known = {worker};
   Complete(known);
+  known[0].nccl = ReadNcclFinding(NcclFolder(worker)).lines;
   return {.message = Summarize(worker, host_),
           .exit_code = FailureCode(*worker.exit),
           .worker = ToJson(
@@ -39,7 +41,16 @@ void JobHistory::EndAttempt(const RunningAttempt& attempt,
   if (round_end && round_end->node_rank != current_.membership.node_rank) {
     current_.ended_elsewhere = round_end;
   }
-  if (const auto hang = attempt.hang()) current_.hang = Summarize(*hang);
+  const auto hang = attempt.hang();
+  if (hang) {
+    current_.hang = Summarize(*hang);
+    current_.nccl = hang->nccl;
+  } else if (round_end && !current_.workers.empty()) {
+    const NcclFinding finding = ReadNcclFinding(NcclFolder(current_.workers[0]));
+    const bool may_be_awaited = finding.lines.empty() && current_.ended_elsewhere;
+    current_.nccl = may_be_awaited ? finding.last_calls : finding.lines;
+  }
+  if (current_.first_failure) current_.workers[*current_.first_failure].nccl = current_.nccl;
   attempts_.push_back(std::move(current_));
   // Keeps the first attempt and drops later ones, because a job whose nodes come and go may have
   // any number of attempts.

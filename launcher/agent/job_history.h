@@ -23,7 +23,7 @@ class JobHistory {
 
   // Begins an attempt. Call it before the attempt's workers start.
   void BeginAttempt(const rendezvous::Membership& membership);
-  // Returns what this node tells the other nodes about a worker that has just failed.
+  // Returns what this node tells the other nodes about a worker of it that has just failed first.
   rendezvous::RoundEnd RoundEndBy(const WorkerRecord& worker) const;
   // Returns whether the worker ran out of memory, as far as this machine knows.
   bool RanOutOfMemory(const WorkerRecord& worker) const;

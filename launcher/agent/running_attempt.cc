@@ -115,8 +115,8 @@ void RunningAttempt::WatchForHang(HangGuard::StoreOf store,
           .on_early_end = [this](const EarlyEnd& e) { group_->FailEnded(e.local_rank, e.left); },
           .on_all_wait = [this](const std::string& line) { surroundings_.log.Warning(line); }});
   if (!plan_.options.hang_timeout) return;
-  hang_guard_.emplace(surroundings_, *plan_.options.hang_timeout, *group_, *memory_.flight,
-                      std::move(store), std::move(on_hang));
+  hang_guard_.emplace(surroundings_, plan_, *group_, *memory_.flight, std::move(store),
+                      std::move(on_hang));
 }
 
 std::optional<HangReport> RunningAttempt::hang() const {

@@ -12,10 +12,16 @@ namespace ddprun::launcher {
 // cgroup limits.
 void ShareCores(int cores, int workers, Environment& env);
 
-// Sets all of these variables, the number of OpenMP threads included.
+// Sets the variables that are the same in all attempts, the number of OpenMP threads included.
 void SetWorkerDefaults(int cores, int workers, Environment& env);
 
-// Returns whether SetWorkerDefaults() sets the variable.
+// Sets all of these variables. PyTorch's NCCL groups write the dumps of their flight recorder into
+// the attempt's folder, where the reports read them; with --hang_timeout they have pipes in the
+// job's folder, by which ddprun asks for dumps.
+struct Attempt;
+void SetWorkerDefaults(const Attempt& attempt, Environment& env);
+
+// Returns whether SetWorkerDefaults() may set the variable.
 bool IsWorkerDefault(std::string_view name);
 
 }  // namespace ddprun::launcher

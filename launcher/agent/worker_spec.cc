@@ -70,7 +70,7 @@ WorkerSpec MakeWorkerSpec(const Attempt& attempt, int local_rank) {
   SetOwn(attempt, spec.env);
   if (plan.options.virtual_local_rank) ShowOwnGpu(local_rank, spec.env);
   if (plan.options.host_share) SetHostShare(*plan.options.host_share, spec.env);
-  SetWorkerDefaults(attempt.usable_cores, plan.local_world_size(), spec.env);
+  SetWorkerDefaults(attempt, spec.env);
   if (!plan.cpus.empty()) {
     spec.cpus = plan.cpus[static_cast<size_t>(local_rank)];
     spec.env.Set("DDPRUN_CPUS", FormatCpuList(spec.cpus));  // forked workers bind themselves

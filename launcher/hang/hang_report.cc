@@ -145,7 +145,7 @@ std::string RenderHang(const HangReport& report,
   text += "No worker of this node has moved for " + SecondsText(report.still_for) +
           " (--hang_timeout=" + SecondsText(report.timeout) + ").\n";
   text += ReasonLines(report);
-  if (report.culprit.ranks.empty() && report.dead_links.empty() &&
+  if (report.culprit.ranks.empty() && report.dead_links.empty() && report.nccl.empty() &&
       std::ranges::none_of(report.activities, &HasFlight)) {
     text +=
         "These workers leave no record of their collectives. Compare their stacks: a rank in "
@@ -171,6 +171,7 @@ std::string RenderHang(const HangReport& report,
   for (size_t i = 0; i < std::min(report.waits.size(), kShownWaits); ++i) {
     text += "  " + Describe(report.waits[i]) + "\n";
   }
+  for (const std::string& line : report.nccl) text += line + "\n";
   if (report.printed_stacks) {
     text += "The stacks that the workers printed when they were ended stand above.\n";
   }

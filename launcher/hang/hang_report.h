@@ -46,6 +46,7 @@ struct HangReport {
   std::vector<StoreWait> waits = {};            // in a store that this node hosts
   std::vector<DeadLink> dead_links = {};
   Culprit culprit = {};
+  std::vector<std::string> nccl = {};  // NcclFinding::lines
   bool several_nodes = false;
   bool printed_stacks = false;  // the workers printed something after they were told to end
 };

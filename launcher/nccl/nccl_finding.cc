@@ -217,9 +217,24 @@ GroupFinding ExplainMeeting(const GroupStanding& group, const Meeting& meeting) 
   return finding;
 }
 
+std::vector<std::string> LastCalls(std::span<const NcclDump> dumps) {
+  Texts texts;
+  for (const NcclDump& dump : dumps) {
+    if (dump.calls.empty()) continue;
+    const NcclCall& last = dump.calls.back();
+    texts["last call: " + Name(last) + " of group " + last.group + Where(last)].push_back(
+        dump.rank);
+  }
+  std::vector<std::string> lines = Lines(texts);
+  if (!lines.empty()) lines.insert(lines.begin(), kTitle);
+  return lines;
+}
+
 }  // namespace
 
 NcclFinding ExplainNccl(std::span<const NcclDump> dumps) {
+  NcclFinding result;
+  result.last_calls = LastCalls(dumps);
   std::vector<GroupFinding> findings;
   const std::vector<GroupStanding> groups = StandingsOf(dumps);
   for (const GroupStanding& group : groups) {
@@ -229,7 +244,6 @@ NcclFinding ExplainNccl(std::span<const NcclDump> dumps) {
                                                : ExplainMissing(group, meeting, dumps));
   }
   std::ranges::stable_sort(findings, std::ranges::greater(), &GroupFinding::importance);
-  NcclFinding result;
   if (findings.empty()) {
     Texts texts;
     for (const auto& [rank, wait] : WaitsElsewhere(dumps, "")) {

@@ -13,6 +13,8 @@ struct NcclFinding {
   std::vector<int> ranks = {};  // for which the others wait, sorted; empty: no rank stands out
   std::string reason = {};      // true of each: "has not come to all_reduce 2 of group 0"
   std::vector<std::string> lines = {};  // with a title, for a report; empty: nobody waits
+  // With a title: each rank's last call. Ranks of another node may wait for these ranks.
+  std::vector<std::string> last_calls = {};
 };
 
 // `dumps` may lack ranks of the groups, as those of other nodes. The ranks that are named have not

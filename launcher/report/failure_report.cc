@@ -172,6 +172,10 @@ std::string LastLog(const WorkerRecord& first) {
   return "Its last log lines:\n" + Quote({log.end() - shown, log.end()}, shown);
 }
 
+std::string Joined(const std::vector<std::string>& lines) {
+  return lines.empty() ? "" : FormatList(lines, "\n") + "\n";
+}
+
 // Names the Python if a module is missing, because users often expect another Python.
 std::string InterpreterHint(const FailureReport& report) {
   const std::vector<std::string>& lines = report.first.last_lines;
@@ -227,8 +231,8 @@ std::string FirstSentence(const WorkerRecord& first, const std::string& where) {
 std::string RenderFailure(const FailureReport& report, const TextStyle& style) {
   return TitleBar("WORKER FAILED", report.program, style.columns, style.color) +
          Wrap(FirstSentence(report.first, ""), style.columns) + Fields(report) + LastWords(report) +
-         Stack(report.first) + LastLog(report.first) + InterpreterHint(report) +
-         Others(report.others, KeyLine(report.first.last_lines)) +
+         Stack(report.first) + LastLog(report.first) + Joined(report.first.nccl) +
+         InterpreterHint(report) + Others(report.others, KeyLine(report.first.last_lines)) +
          "More: ddprun explain worker-failed\n";
 }
 
@@ -236,7 +240,7 @@ std::string RenderPeerFailure(const FailureReport& report, int node_rank, const 
   const std::string where = " on " + report.host + " (node " + std::to_string(node_rank) + ")";
   return TitleBar("ANOTHER NODE FAILED", report.program, style.columns, style.color) +
          Wrap(FirstSentence(report.first, where), style.columns) + Fields(report) +
-         LastWords(report) +
+         LastWords(report) + Joined(report.first.nccl) +
          "This node's workers were stopped. See that node's output for the whole story.\n"
          "More: ddprun explain another-node-failed\n";
 }
@@ -246,6 +250,7 @@ std::string RenderAttemptFailure(const WorkerRecord& first, const std::string& h
   std::string words = first.error ? Gist(first.error->message) : "";
   if (words.empty()) words = KeyLine(first.last_lines);
   if (!words.empty()) text += "its last words: " + Visible(words, kLastWordsBytes) + "\n";
+  text += Joined(first.nccl);
   if (first.out_of_memory) return text + first.out_of_memory->what + "\n";
   if (!first.core_dump.empty()) return text + first.core_dump + "\n";
   return text;

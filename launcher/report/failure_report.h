@@ -27,8 +27,8 @@ std::string RenderFailure(const FailureReport& report, const TextStyle& style);
 // Returns the report of a failure on another node, from the record that the node has sent.
 std::string RenderPeerFailure(const FailureReport& report, int node_rank, const TextStyle& style);
 
-// Returns one to three lines about a failure after which the group is restarted: the worker and its
-// exit, its last words, evidence. Each ends in a newline.
+// Returns a few lines about a failure after which the group is restarted: the worker and its exit,
+// its last words, evidence. Each ends in a newline.
 std::string RenderAttemptFailure(const WorkerRecord& first, const std::string& host);
 
 }  // namespace ddprun::launcher

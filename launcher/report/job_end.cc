@@ -69,6 +69,13 @@ std::string PeerFailure(const JobEnd& end, const TextStyle& style) {
                 style);
 }
 
+// Returns what the groups of this node's ranks recorded, because the failed node knows only its
+// own.
+std::string OwnNccl(const JobEnd& end) {
+  if (end.attempts.empty() || end.attempts.back().nccl.empty()) return "";
+  return "The ranks of this node:\n" + FormatList(end.attempts.back().nccl, "\n") + "\n";
+}
+
 std::string Unkillable(const std::vector<pid_t>& pids, const TextStyle& style) {
   if (pids.empty()) return "";
   return Render(
@@ -98,7 +105,7 @@ std::string TimeText(std::chrono::system_clock::time_point time) {
 
 std::string RenderJobEnd(const JobEnd& end, const TextStyle& style) {
   std::string text;
-  if (end.peer_failure) text += PeerFailure(end, style);
+  if (end.peer_failure) text += PeerFailure(end, style) + OwnNccl(end);
   if (end.error) text += Render(*end.error, style);
   if (end.worker_failed) text += WorkerFailure(end, style);
   text += Unkillable(end.unkillable, style);

@@ -24,7 +24,8 @@ struct AttemptEnd {
   std::chrono::system_clock::time_point started_at = {};
   std::chrono::system_clock::time_point ended_at = {};
   std::optional<rendezvous::RoundEnd> ended_elsewhere = {};  // another node ended the round
-  std::string hang = {};  // the culprit, if --hang_timeout ended the workers
+  std::string hang = {};               // the culprit, if --hang_timeout ended the workers
+  std::vector<std::string> nccl = {};  // NcclFinding::lines
 };
 
 struct JobEnd {

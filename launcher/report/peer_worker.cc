@@ -46,6 +46,7 @@ json Describe(const PeerWorker& worker) {
     object["error_file_removed"] = record.error_file_removed;
   }
   if (!record.last_log.empty()) object["last_log"] = Tail(record.last_log);
+  if (!record.nccl.empty()) object["nccl"] = Tail(record.nccl);
   if (!record.left.empty()) object["left"] = record.left;
   if (record.out_of_memory) object["out_of_memory"] = record.out_of_memory->what;
   if (!record.core_dump.empty()) object["core_dump"] = record.core_dump;
@@ -82,7 +83,7 @@ std::vector<std::string> Lines(const json& object, const char* key) {
 std::shared_ptr<const json> ToJson(const PeerWorker& worker) {
   json object = Describe(worker);
   // Lines may be longer as JSON, where a control character takes six bytes.
-  for (const char* part : {"last_log", "last_lines", "error"}) {
+  for (const char* part : {"last_log", "last_lines", "error", "nccl"}) {
     const auto replace = json::error_handler_t::replace;
     if (object.dump(-1, ' ', false, replace).size() <= kMaxPeerWorkerBytes) break;
     object.erase(part);
@@ -107,6 +108,7 @@ std::optional<PeerWorker> WorkerOf(const rendezvous::RoundEnd& end) {
   record.left = Get<std::string>(object, "left", "");
   record.last_lines = Lines(object, "last_lines");
   record.last_log = Lines(object, "last_log");
+  record.nccl = Lines(object, "nccl");
   if (object.contains("error")) {
     std::string message;
     for (const std::string& line : Lines(object, "error")) message += line + "\n";

@@ -107,7 +107,8 @@ Json AttemptJson(const AttemptEnd& attempt, const std::string& host) {
                {"ended_at", TimeJson(attempt.ended_at)},
                {"first_failure_at", TimeJson(attempt.failure_time)},
                {"ended_elsewhere", RoundEndJson(attempt.ended_elsewhere)},
-               {"hang", TextOrNull(attempt.hang)}};
+               {"hang", TextOrNull(attempt.hang)},
+               {"nccl", attempt.nccl}};
   json["workers"] = Json::array();
   for (size_t i = 0; i < attempt.workers.size(); ++i) {
     json["workers"].push_back(OwnWorkerJson(attempt.workers[i], host, attempt.first_failure == i));

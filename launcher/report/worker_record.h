@@ -37,6 +37,8 @@ struct WorkerRecord {
   std::string last_activity = {};
   // Why its end with code 0 is a failure: "rank 0 waiting for it in all_reduce 41". "" means none.
   std::string left = {};
+  // NcclFinding::lines about the ranks of its node; only of the worker that failed first.
+  std::vector<std::string> nccl = {};
   std::vector<std::string> last_log = {};  // its last log lines in the flight recorder
   std::string resume_command = {};         // FlightReader::ReadResumeCommand(); "" means none
   std::optional<OutOfMemory> out_of_memory = {};  // nullopt means no evidence

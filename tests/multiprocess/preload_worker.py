@@ -39,7 +39,7 @@ def show(name):
     main = sys.modules["__main__"]
     with open("/proc/self/cmdline") as file:
         command = file.read()
-    of_one_job = ("DDPRUN_", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE")
+    of_one_job = ("DDPRUN_", "MASTER_PORT", "TORCHELASTIC_ERROR_FILE", "TORCH_NCCL_DEBUG_INFO")
     shown = {
         "argv": sys.argv, "orig_argv": getattr(sys, "orig_argv", None), "path": sys.path,
         "flags": repr(sys.flags),

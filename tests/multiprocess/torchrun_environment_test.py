@@ -15,6 +15,7 @@ OURS = {
     "DDPRUN_NODE_MEMORY_FD",
     "DDPRUN_JOB_BEGAN_NS",
     "PYTHONFAULTHANDLER",
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
 }
 # No two runs have the same; each has a check of its own below.
 VARYING = {"MASTER_PORT", "PET_MASTER_PORT", "TORCHELASTIC_ERROR_FILE"}

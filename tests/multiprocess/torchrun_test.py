@@ -15,6 +15,7 @@ OURS = {
     "DDPRUN_NODE_MEMORY_FD",
     "DDPRUN_JOB_BEGAN_NS",
     "PYTHONFAULTHANDLER",
+    "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
 }
 # torchrun says 1 whatever the machine; ddprun shares the cores out.
 DECIDED_DIFFERENTLY = {"OMP_NUM_THREADS"}

@@ -55,7 +55,7 @@ TEST(WorkerSpec, HoldsTorchrunsWholeEnvironment) {
                   "TORCHELASTIC_RESTART_COUNT=0", "TORCHELASTIC_RUN_ID=none",
                   "TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT",
                   "TORCHELASTIC_USE_AGENT_STORE=True", "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
-                  "WORLD_SIZE=5"));
+                  "TORCH_NCCL_DEBUG_INFO_TEMP_FILE=/tmp/job/nccl_trace_rank_", "WORLD_SIZE=5"));
 }
 
 TEST(WorkerSpec, KeepsWhatTheUserHasSet) {
@@ -64,6 +64,31 @@ TEST(WorkerSpec, KeepsWhatTheUserHasSet) {
                                    {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "2"}});
   EXPECT_THAT(Spec(plan, 0).env.Entries(), IsSupersetOf({"OMP_NUM_THREADS=3", "PYTHONFAULTHANDLER=",
                                                          "TORCH_NCCL_ASYNC_ERROR_HANDLING=2"}));
+}
+
+TEST(WorkerSpec, NamesFilesForTheDumpsOfNcclUnlessTheUserHasSetThem) {
+  const char* const kDumps = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE";
+  const char* const kPipes = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE";
+  AgentPlan plan = SomePlan();
+  plan.job_folder = "/tmp/private";
+  plan.options.hang_timeout = std::chrono::seconds(9);
+  EXPECT_EQ(Spec(plan, 0).env.Get(kDumps), "/tmp/job/nccl_trace_rank_");
+  EXPECT_EQ(Spec(plan, 0).env.Get(kPipes), "/tmp/private/nccl_rank_");
+  plan.env.Set(kPipes, "mine");
+  EXPECT_EQ(Spec(plan, 0).env.Get(kPipes), "mine");
+  Attempt no_folder = SecondNode(plan);
+  no_folder.error_folder = "";
+  EXPECT_EQ(MakeWorkerSpec(no_folder, 0).env.Get(kDumps), std::nullopt);
+  for (const std::string name : {"TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"}) {
+    AgentPlan own = SomePlan({{name, "mine"}});
+    own.options.hang_timeout = std::chrono::seconds(9);
+    const Environment env = Spec(own, 0).env;
+    EXPECT_EQ(env.Get(name), "mine");
+    EXPECT_EQ(env.Get(kPipes), std::nullopt);
+    EXPECT_EQ(env.Get(kDumps).value_or("mine"), "mine");
+  }
+  plan.target.is_trainer_config = true;
+  EXPECT_EQ(Spec(plan, 0).env.Get(kDumps), std::nullopt);
 }
 
 TEST(WorkerSpec, TellsTheTrainerOfItsGraceAndItsRound) {

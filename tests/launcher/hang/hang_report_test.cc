@@ -126,6 +126,14 @@ TEST(HangReport, ListsTheRanksThatHaveEndedBeforeThoseThatStandStill) {
       << text;
 }
 
+TEST(HangReport, HasWhatTheGroupsOfNcclRecorded) {
+  HangReport report = ThreeRanks();
+  report.nccl = {"What NCCL recorded:", "rank 1 has not come"};
+  EXPECT_NE(RenderHang(report, "train.py", {})
+                .find("\nWhat NCCL recorded:\nrank 1 has not come\nThe stacks that"),
+            std::string::npos);
+}
+
 TEST(HangReport, SaysWhoWaitsInTheStore) {
   HangReport report = ThreeRanks();
   report.waits = {

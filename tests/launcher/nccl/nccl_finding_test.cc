@@ -43,6 +43,10 @@ TEST(NcclFinding, IsEmptyIfNobodyWaits) {
   const NcclFinding finding = ExplainNccl(dumps);
   EXPECT_TRUE(finding.lines.empty());
   EXPECT_TRUE(finding.ranks.empty());
+  EXPECT_EQ(finding.last_calls,
+            (Lines{"What NCCL's groups recorded (PyTorch's flight recorder):",
+                   "  rank 0: last call: all_reduce 1 of group 0, [4] of Float, called in f at "
+                   "t.py:1"}));
 }
 
 TEST(NcclFinding, NamesTheRankThatDidNotCome) {

@@ -270,6 +270,15 @@ TEST(FailureReport, OfAnotherNodeNamesThatNode) {
   EXPECT_THAT(text, HasSubstr("  | boom\n"));
 }
 
+TEST(FailureReport, HasWhatTheGroupsOfNcclRecorded) {
+  WorkerRecord first = Worker(0, Signaled{SIGABRT});
+  first.nccl = {"What NCCL recorded:", "rank 1 has not come"};
+  const std::string record = "\nWhat NCCL recorded:\nrank 1 has not come\n";
+  EXPECT_THAT(RenderFailure(Report(first), {}), HasSubstr(record));
+  EXPECT_THAT(RenderPeerFailure(Report(first), 1, {}), HasSubstr(record));
+  EXPECT_THAT(RenderAttemptFailure(first, "node1"), HasSubstr(record));
+}
+
 TEST(AttemptFailure, TakesThreeLinesAtMost) {
   WorkerRecord first = Worker(1, Signaled{SIGSEGV});
   first.last_lines = {"before", "boom", ""};

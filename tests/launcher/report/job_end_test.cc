@@ -35,6 +35,13 @@ TEST(JobEnd, OfAStopOnAnotherNodeIsNoFailure) {
   EXPECT_FALSE(IsStop({.exit_code = 124}));
 }
 
+TEST(JobEnd, OfAnotherNodesFailureHasWhatThisNodesRanksRecorded) {
+  JobEnd end = EndedBy({.node_rank = 1, .message = "it failed"});
+  end.attempts.push_back({.nccl = {"What NCCL recorded:", "ranks wait"}});
+  EXPECT_THAT(RenderJobEnd(end, {}),
+              HasSubstr("The ranks of this node:\nWhat NCCL recorded:\nranks wait\n"));
+}
+
 TEST(JobEnd, OfANodeWhoseConnectionWasClosedExplainsScancelUnderSlurmOnly) {
   JobEnd end = EndedBy({.node_rank = 1, .message = "node 1 is gone: its connection was closed."});
   EXPECT_THAT(RenderJobEnd(end, {}), HasSubstr("`scancel 17.0` kills all its processes at once"));

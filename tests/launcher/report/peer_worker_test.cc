@@ -19,6 +19,7 @@ TEST(PeerWorker, CarriesWhatIsKnown) {
   worker.record.exit = Signaled{9, true};
   worker.record.last_lines = {"a", "b"};
   worker.record.last_log = {"step 3"};
+  worker.record.nccl = {"rank 1 has not come"};
   worker.record.error = WorkerError{"ValueError", "Traceback\n  x\n", 5};
   worker.record.error_file = "/e";
   worker.record.out_of_memory = OutOfMemory{true, "it ran out"};
@@ -33,6 +34,7 @@ TEST(PeerWorker, CarriesWhatIsKnown) {
   EXPECT_EQ(record.exit, (ProcessExit{Signaled{9, true}}));
   EXPECT_EQ(record.last_lines, (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(record.last_log, std::vector<std::string>{"step 3"});
+  EXPECT_EQ(record.nccl, std::vector<std::string>{"rank 1 has not come"});
   EXPECT_EQ(record.error->message, "Traceback\n  x\n");
   EXPECT_EQ(record.out_of_memory->what, "it ran out");
 }
@@ -42,6 +44,7 @@ TEST(PeerWorker, IsBoundedWhateverItWrote) {
   worker.record.exit = Exited{1};
   worker.record.last_lines.assign(1000, std::string(5000, '\x01'));
   worker.record.last_log = worker.record.last_lines;
+  worker.record.nccl = worker.record.last_lines;
   worker.record.error = WorkerError{std::string(100'000, '\x02'), "", 0};
   EXPECT_LE(ToJson(worker)->dump().size(), kMaxPeerWorkerBytes);
   EXPECT_EQ(Back(worker)->record.exit, (ProcessExit{Exited{1}}));

@@ -33,6 +33,7 @@ JobEnd FailedJob() {
   attempt.workers[1].last_log = {"step 7"};
   attempt.workers[1].started_at = system_clock::time_point(std::chrono::milliseconds(1500));
   attempt.first_failure = 1;
+  attempt.nccl = {"rank 1 has not come"};
   end.attempts = {attempt};
   end.worker_failed = true;
   end.log = {"joined"};
@@ -59,6 +60,7 @@ TEST(ReportJson, NamesTheFirstCause) {
   EXPECT_EQ(workers[1]["started_at"], "1970-01-01T00:00:01.500Z");
   EXPECT_EQ(workers[1]["ended_at"], nullptr);
   EXPECT_EQ(report["attempts"][0]["restart_count"], 1);
+  EXPECT_EQ(report["attempts"][0]["nccl"], json::array({"rank 1 has not come"}));
 }
 
 TEST(ReportJson, OfAJobThatWentWellHasNoCause) {
