@@ -6,12 +6,8 @@ only they had: the same weights and metrics as of an undisturbed run that keeps 
 Needs DDPRUN_PROGRAM with ddp-trainer beside it, DDPRUN_SOURCE_DIR.
 """
 
-import os
-import signal
-
 import far_recovery_test
 import recovery_runs
-from recovery_runs import config_of
 
 
 class Kept:
@@ -50,25 +46,11 @@ class KeptRecovery(Kept, recovery_runs.Runs):
                      evaluation={"eval_steps": 10}, optimizer={"ema_decay": 0.9})
 
     def test_of_zero1_in_an_evaluation_with_averages(self):
-        self.lose_in_evaluations()
+        self.disturb_evaluations()
 
     def test_of_zero3_in_an_evaluation_with_averages(self):
         self.strategy = "zero3"
-        self.lose_in_evaluations()
-
-    def lose_in_evaluations(self):
-        # An evaluation takes most of the time, also after the last step.
-        sections = {"data": {"validation_fraction": 0.9}, "evaluation": {"eval_steps": 10},
-                    "optimizer": {"ema_decay": 0.9}}
-        self.whole(3, 60, **sections)
-        job = self.begin(config_of("hit", 60, **sections), 3)
-        for kill, (step, victim) in enumerate(((10, 1), (20, 0), (40, 2), (60, 0))):
-            self.wait_for_step(job, "hit", step)
-            os.kill(self.workers("hit")[victim], signal.SIGKILL)
-            self.wait_for_recoveries(job, kill + 1)
-        self.end(job, "hit")
-        self.assert_same("hit")
-        self.assertIn("in the evaluation after step", self.text("hit.out"))
+        self.disturb_evaluations()
 
     # Large layers and one sample for each rank, so that the update takes much of the time. It also
     # changes numbers: fp16's loss scale, and whether there is momentum.
@@ -91,34 +73,11 @@ class KeptRecovery(Kept, recovery_runs.Runs):
 
     def test_of_several_at_once(self):
         self.strategy = "zero3"
-        self.whole(4, 400)
-        job = self.begin(config_of("hit", 400), 4)
-        lost = 0
-        for victims in ((1, 2), (0, 3), (0, 1, 2)):
-            self.wait_for_step(job, "hit", self.steps_done("hit") + 10)
-            workers = self.workers("hit")
-            for rank in victims:
-                os.kill(workers[rank], signal.SIGKILL)
-            lost += len(victims)
-            self.wait_for_recoveries(job, lost)
-        self.end(job, "hit")
-        self.assertEqual(self.recovered("hit"), lost)
-        self.assertNotIn("; restart", self.text("hit.err"))
-        self.assert_same("hit")
+        self.disturb_several_at_once()
 
     def test_while_another_is_being_replaced(self):
         self.strategy = "zero2"
-        self.whole(4, 400)
-        job = self.begin(config_of("hit", 400), 4)
-        lost = 0
-        for stopped, victims in ((0, (1, 2)), (3, (2, 0)), (1, (0, 2, 3))):
-            self.wait_for_step(job, "hit", self.steps_done("hit") + 10)
-            self.lose("hit", stopped, victims)
-            lost += len(victims)
-            self.wait_for_recoveries(job, lost)
-        self.end(job, "hit")
-        self.assertEqual(self.recovered("hit"), lost)
-        self.assert_same("hit")
+        self.disturb_while_replacing()
 
 
 class KeptFarRecovery(Kept, far_recovery_test.FarRuns):

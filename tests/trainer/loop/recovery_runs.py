@@ -119,6 +119,49 @@ class Runs(training.TrainingTest):
         self.assertEqual(self.recovered("hit"), kills, self.text("hit.err"))
         self.assert_same("hit")
 
+    def disturb_evaluations(self):
+        """An evaluation takes most of the time, also after the last step."""
+        sections = {"data": {"validation_fraction": 0.9}, "evaluation": {"eval_steps": 10},
+                    "optimizer": {"ema_decay": 0.9}}
+        self.whole(3, 60, **sections)
+        job = self.begin(config_of("hit", 60, **sections), 3)
+        for kill, (step, victim) in enumerate(((10, 1), (20, 0), (40, 2), (60, 0))):
+            self.wait_for_step(job, "hit", step)
+            os.kill(self.workers("hit")[victim], signal.SIGKILL)
+            self.wait_for_recoveries(job, kill + 1)
+        self.end(job, "hit")
+        self.assert_same("hit")
+        self.assertIn("in the evaluation after step", self.text("hit.out"))
+
+    def disturb_several_at_once(self):
+        def kill(victims):
+            workers = self.workers("hit")
+            for rank in victims:
+                os.kill(workers[rank], signal.SIGKILL)
+
+        self.disturb_groups([lambda: kill((1, 2)), lambda: kill((0, 3)), lambda: kill((0, 1, 2))],
+                            (2, 2, 3))
+
+    def disturb_while_replacing(self):
+        self.disturb_groups([lambda: self.lose("hit", 0, (1, 2)),
+                             lambda: self.lose("hit", 3, (2, 0)),
+                             lambda: self.lose("hit", 1, (0, 2, 3))], (2, 2, 3))
+
+    def disturb_groups(self, kills, counts):
+        """Each of `kills` kills `counts` of four ranks, without a restart."""
+        self.whole(4, 400)
+        job = self.begin(config_of("hit", 400), 4)
+        lost = 0
+        for kill, count in zip(kills, counts):
+            self.wait_for_step(job, "hit", self.steps_done("hit") + 10)
+            kill()
+            lost += count
+            self.wait_for_recoveries(job, lost)
+        self.end(job, "hit")
+        self.assertEqual(self.recovered("hit"), lost)
+        self.assertNotIn("; restart", self.text("hit.err"))
+        self.assert_same("hit")
+
     def wait_for_recoveries(self, job, count):
         harness.wait_until(
             lambda: self.recovered("hit") >= count or job.poll() is not None,

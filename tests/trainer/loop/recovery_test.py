@@ -48,18 +48,7 @@ class Recovery(recovery_runs.Runs):
         self.assertLessEqual(ledger["lost_seconds"], ledger["wall_seconds"])
 
     def test_in_an_evaluation(self):
-        # Which takes most of the time, also after the last step.
-        sections = {"data": {"validation_fraction": 0.9}, "evaluation": {"eval_steps": 10},
-                    "optimizer": {"ema_decay": 0.9}}
-        self.whole(3, 60, **sections)
-        job = self.begin(config_of("hit", 60, **sections), 3)
-        for kill, (step, victim) in enumerate(((10, 1), (20, 0), (40, 2), (60, 0))):
-            self.wait_for_step(job, "hit", step)
-            os.kill(self.workers("hit")[victim], signal.SIGKILL)
-            self.wait_for_recoveries(job, kill + 1)
-        self.end(job, "hit")
-        self.assert_same("hit")
-        self.assertIn("in the evaluation after step", self.text("hit.out"))
+        self.disturb_evaluations()
 
     def test_after_the_last_step_it_is_saved_all_the_same(self):
         # Where a save takes longer than a step, ranks wait for it before they begin the last one.
@@ -103,33 +92,10 @@ class Recovery(recovery_runs.Runs):
             self.assertEqual(self.metrics(name)[-1]["step"], 20)
 
     def test_of_several_at_once(self):
-        self.whole(4, 400)
-        job = self.begin(config_of("hit", 400), 4)
-        lost = 0
-        for victims in ((1, 2), (0, 3), (0, 1, 2)):
-            self.wait_for_step(job, "hit", self.steps_done("hit") + 10)
-            workers = self.workers("hit")
-            for rank in victims:
-                os.kill(workers[rank], signal.SIGKILL)
-            lost += len(victims)
-            self.wait_for_recoveries(job, lost)
-        self.end(job, "hit")
-        self.assertEqual(self.recovered("hit"), lost)
-        self.assertNotIn("; restart", self.text("hit.err"))
-        self.assert_same("hit")
+        self.disturb_several_at_once()
 
     def test_while_another_is_being_replaced(self):
-        self.whole(4, 400)
-        job = self.begin(config_of("hit", 400), 4)
-        lost = 0
-        for stopped, victims in ((0, (1, 2)), (3, (2, 0)), (1, (0, 2, 3))):
-            self.wait_for_step(job, "hit", self.steps_done("hit") + 10)
-            self.lose("hit", stopped, victims)
-            lost += len(victims)
-            self.wait_for_recoveries(job, lost)
-        self.end(job, "hit")
-        self.assertEqual(self.recovered("hit"), lost)
-        self.assert_same("hit")
+        self.disturb_while_replacing()
 
     def test_of_one_that_has_just_come_is_a_restart(self):
         self.whole(3, 60, checkpoint={"save_steps": 5})
