@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/env.h"
+#include "base/pickle_machine.h"
 #include "base/text.h"
 #include "base/unique_fd.h"
-#include "launcher/nccl/pickle.h"
 
 namespace ddprun::launcher {
 
@@ -22,6 +22,7 @@ namespace {
 
 // PyTorch keeps 2,000 collectives unless the user asks for more, with about 700 bytes for each.
 constexpr size_t kMaxBytes = size_t{32} << 20;
+constexpr size_t kMaxValues = 2'000'000;  // 2,000 collectives have about 150,000
 // A hostile dump may repeat a value more often than it has bytes.
 constexpr size_t kMaxCalls = 100'000;
 constexpr size_t kMaxGroups = 10'000;
@@ -32,7 +33,7 @@ constexpr size_t kMaxText = 200;
 
 // Returns at most `limit` items of a list.
 std::vector<const PickleValue*> Items(const PickleValue& list, size_t limit) {
-  if (list.kind != PickleValue::Kind::kList) return {};
+  if (!list.holds_items()) return {};
   return {list.items.begin(),
           list.items.begin() + static_cast<ptrdiff_t>(std::min(list.items.size(), limit))};
 }
@@ -120,18 +121,13 @@ std::string ReadFile(const std::string& path) {
   return bytes;
 }
 
-}  // namespace
-
-Result<NcclDump> ParseNcclDump(std::string_view bytes, int rank) {
-  if (bytes.size() > kMaxBytes) return Error{.what = "it is too long"};
-  DDPRUN_ASSIGN(const Pickle pickle, Pickle::Read(bytes));
-  const PickleValue& root = pickle.root();
+NcclDump DumpOf(const PickleValue& root, int rank) {
   if (root["pg_config"].kind != PickleValue::Kind::kDict ||
       root["entries"].kind != PickleValue::Kind::kList) {
-    return Error{.what = "it lacks pg_config or entries"};
+    throw BadPickle{"it lacks pg_config or entries"};
   }
   NcclDump dump{.rank = rank};
-  const std::vector<const PickleValue*>& groups = root["pg_config"].items;
+  const std::vector<PickleValue*>& groups = root["pg_config"].items;
   for (size_t i = 1; i < std::min(groups.size(), 2 * kMaxGroups); i += 2) {
     const PickleValue& group = *groups[i];
     const std::string description = Text(group["desc"]);
@@ -139,11 +135,23 @@ Result<NcclDump> ParseNcclDump(std::string_view bytes, int rank) {
                            .description = description == "undefined" ? "" : description,
                            .ranks = Ranks(group["ranks"].text)});
   }
-  const std::vector<const PickleValue*>& entries = root["entries"].items;
+  const std::vector<PickleValue*>& entries = root["entries"].items;
   for (size_t i = entries.size() - std::min(entries.size(), kMaxCalls); i < entries.size(); ++i) {
     dump.calls.push_back(ParseCall(*entries[i]));
   }
   return dump;
+}
+
+}  // namespace
+
+Result<NcclDump> ParseNcclDump(std::string_view bytes, int rank) {
+  if (bytes.size() > kMaxBytes) return Error{.what = "it is too long"};
+  try {
+    PickleMachine machine(bytes, kMaxValues);
+    return DumpOf(machine.Run(), rank);
+  } catch (const BadPickle& bad) {
+    return Error{.what = bad.what};
+  }
 }
 
 std::string NcclDumpPrefix(const std::string& folder) {

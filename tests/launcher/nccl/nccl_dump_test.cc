@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "tests/launcher/nccl/pickled.h"
+#include "tests/base/pickled.h"
 #include "tests/launcher/temp_folder.h"
 
 namespace ddprun::launcher {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace ddprun::launcher {
+namespace ddprun {
 
 inline std::string LittleEndian(uint64_t number, size_t bytes) {
   std::string text;
@@ -42,4 +42,4 @@ inline std::string Pickled(const std::string& value) {
   return "\x80\x02" + value + ".";
 }
 
-}  // namespace ddprun::launcher
+}  // namespace ddprun
