@@ -23,9 +23,7 @@ TEST(NcclReport, NamesFilesThatAreNoDumps) {
   const std::string path = folder.path() + "/nccl_trace_rank_3";
   std::ofstream(path) << "x";
   EXPECT_EQ(ReadNcclFinding(folder.path()).lines[0],
-            path +
-                " is no whole dump: it has the instruction 120, which PyTorch's flight recorder "
-                "does not use");
+            path + " is no whole dump: it has the instruction 120, which is not needed here");
 }
 
 TEST(NcclReport, NamesTheCulpritUnlessMoreIsKnown) {
