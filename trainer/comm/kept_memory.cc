@@ -27,19 +27,19 @@ namespace {
 constexpr size_t kHalfBytes = kKeptBytes / 2;
 constexpr size_t kAlignment = 64;
 
-// Calls use(kept, tensor) for each tensor, with its place in the slot. Returns the slot's bytes.
+// Calls use(offset, tensor) for each tensor, with its place in the slot. Returns the slot's bytes.
 template <typename Use>
-size_t ForEachPlace(std::byte* data, std::span<const at::Tensor> tensors, const Use& use) {
+size_t ForEachPlace(std::span<const at::Tensor> tensors, const Use& use) {
   size_t bytes = 0;
   for (const at::Tensor& tensor : tensors) {
-    use(data + bytes, tensor);
+    use(bytes, tensor);
     bytes += (tensor.nbytes() + kAlignment - 1) / kAlignment * kAlignment;
   }
   return bytes;
 }
 
 size_t BytesOf(std::span<const at::Tensor> tensors) {
-  return ForEachPlace(nullptr, tensors, [](std::byte*, const at::Tensor&) {});
+  return ForEachPlace(tensors, [](size_t, const at::Tensor&) {});
 }
 
 at::Tensor At(std::byte* data, const at::Tensor& like) {
@@ -95,8 +95,8 @@ void KeptMemory::Keep(int64_t version, std::span<const at::Tensor> tensors) {
   const size_t slot = age(states[0]) <= age(states[1]) ? 0 : 1;
   states[slot].version = 0;
   std::byte* const data = MapSlot(slot, BytesOf(tensors));
-  states[slot].bytes = ForEachPlace(data, tensors, [](std::byte* place, const at::Tensor& tensor) {
-    if (tensor.numel() > 0) At(place, tensor).copy_(tensor);
+  states[slot].bytes = ForEachPlace(tensors, [&](size_t offset, const at::Tensor& tensor) {
+    if (tensor.numel() > 0) At(data + offset, tensor).copy_(tensor);
   });
   states[slot].version = version;
 }
@@ -122,8 +122,9 @@ void KeptMemory::TakeBack(int64_t version, std::span<const at::Tensor> tensors) 
                 "its newest checkpoint,\nif restarts are left (--max_restarts).",
         .page = "no-state-was-kept"});
   }
-  ForEachPlace(MapSlot(slot, bytes), tensors, [](std::byte* place, const at::Tensor& tensor) {
-    if (tensor.numel() > 0) tensor.copy_(At(place, tensor));
+  std::byte* const data = MapSlot(slot, bytes);
+  ForEachPlace(tensors, [&](size_t offset, const at::Tensor& tensor) {
+    if (tensor.numel() > 0) tensor.copy_(At(data + offset, tensor));
   });
 }
 
