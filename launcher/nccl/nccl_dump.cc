@@ -31,9 +31,9 @@ constexpr size_t kShownTensors = 2;
 constexpr size_t kShownFrames = 2;
 constexpr size_t kMaxText = 200;
 
-// Returns at most `limit` items of a list.
+// Returns at most `limit` items of a list or tuple.
 std::vector<const PickleValue*> Items(const PickleValue& list, size_t limit) {
-  if (!list.holds_items()) return {};
+  if (!list.holds_items() || list.kind == PickleValue::Kind::kDict) return {};
   return {list.items.begin(),
           list.items.begin() + static_cast<ptrdiff_t>(std::min(list.items.size(), limit))};
 }

@@ -63,6 +63,16 @@ KeptMemory::~KeptMemory() {
   }
 }
 
+// Returns the slot with the newest version up to this one; any slot if there is none. A later
+// version has failed, and counts as empty.
+size_t KeptMemory::NewestUpTo(int64_t version) const {
+  const auto age = [&](size_t slot) {
+    const int64_t kept = page_->slots[slot].version;
+    return kept <= version ? kept : 0;
+  };
+  return age(0) >= age(1) ? 0 : 1;
+}
+
 std::byte* KeptMemory::MapSlot(size_t index, size_t bytes) {
   Slot& slot = slots_[index];
   const size_t pages = (std::max<size_t>(bytes, 1) + kPageBytes - 1) / kPageBytes * kPageBytes;
@@ -86,13 +96,8 @@ std::byte* KeptMemory::MapSlot(size_t index, size_t bytes) {
 
 void KeptMemory::Keep(int64_t version, std::span<const at::Tensor> tensors) {
   DDPRUN_CHECK(version > 0);
-  // A failed version counts as empty.
-  const auto age = [&](const Page::SlotState& state) {
-    const int64_t kept = state.version;
-    return kept < version ? kept : 0;
-  };
   auto& states = page_->slots;
-  const size_t slot = age(states[0]) <= age(states[1]) ? 0 : 1;
+  const size_t slot = 1 - NewestUpTo(version - 1);
   states[slot].version = 0;
   std::byte* const data = MapSlot(slot, BytesOf(tensors));
   states[slot].bytes = ForEachPlace(tensors, [&](size_t offset, const at::Tensor& tensor) {
@@ -102,14 +107,11 @@ void KeptMemory::Keep(int64_t version, std::span<const at::Tensor> tensors) {
 }
 
 void KeptMemory::TakeBack(int64_t version, std::span<const at::Tensor> tensors) {
-  auto& states = page_->slots;
-  const auto age = [&](const Page::SlotState& state) {
-    const int64_t kept = state.version;
-    return kept <= version ? kept : 0;
-  };
-  const size_t slot = age(states[0]) >= age(states[1]) ? 0 : 1;
+  const auto& states = page_->slots;
+  const size_t slot = NewestUpTo(version);
+  const int64_t found = states[slot].version;
   const size_t bytes = BytesOf(tensors);
-  if (age(states[slot]) == 0 || states[slot].bytes != bytes) {
+  if (found == 0 || found > version || states[slot].bytes != bytes) {
     throw Failure(Error{
         .title = "NO STATE WAS KEPT",
         .where = "run.recovery \"memory\"",

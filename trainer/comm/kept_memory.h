@@ -41,6 +41,7 @@ class KeptMemory {
     std::byte* data = nullptr;
     size_t bytes = 0;  // mapped
   };
+  size_t NewestUpTo(int64_t version) const;
   std::byte* MapSlot(size_t slot, size_t bytes);
 
   const std::shared_ptr<SharedRegion> region_;

@@ -81,17 +81,16 @@ bool Recovery::HasLostRank() const {
 void Recovery::Repeat(const std::string& where, const std::function<void()>& part) {
   if (group_ == nullptr) return part();
   if (has_finished_a_part_ && !is_finishing_) MakeReplaceable(true);
-  keeps_ = !run_.strategy->OwnState().empty();
-  if (keeps_ && !kept_) kept_.emplace(*group_, /*forgets=*/!is_replacement_);
+  OpenKept();
   const BeforePart before(run_.model->buffers(), [this](StateVisitor& visitor) {
-    if (keeps_) VisitAll(visitor);  // otherwise a part changes nothing before it counts
+    if (kept_) VisitAll(visitor);  // otherwise a part changes nothing before it counts
   });
   for (;;) {
     try {
       if (has_met_) ShareState();
       has_committed_ = false;
       part();
-      if (keeps_) kept_->Keep(parts_ + 1, run_.strategy->OwnState());
+      if (kept_) kept_->Keep(parts_ + 1, run_.strategy->OwnState());
       if (!has_committed_) Agree();
       return FinishGeneration(where);
     } catch (const Failure& failure) {
@@ -103,12 +102,12 @@ void Recovery::Repeat(const std::string& where, const std::function<void()>& par
 }
 
 void Recovery::Commit() {
-  if (!keeps_) Agree();
+  if (!kept_) Agree();
 }
 
 void Recovery::Agree() {
   has_committed_ = true;
-  if (group_ == nullptr || (group_->nodes() == 1 && !keeps_)) return;
+  if (group_ == nullptr || (group_->nodes() == 1 && !kept_)) return;
   try {
     return run_.WaitForAllRanks();
   } catch (const Failure& failure) {
@@ -136,6 +135,11 @@ void Recovery::JoinAsReplacement() {
 void Recovery::VisitAll(StateVisitor& visitor) {
   run_.state(visitor);
   unsaved_(visitor);
+}
+
+void Recovery::OpenKept() {
+  if (kept_ || run_.strategy->OwnState().empty()) return;
+  kept_.emplace(*group_, /*forgets=*/!is_replacement_);
 }
 
 void Recovery::BeginGeneration() {
@@ -197,9 +201,9 @@ void Recovery::ShareState() {
     visitor.Number("parts", parts_);
     UseMatmulEngine(static_cast<MatmulEngine>(engine));
   });
-  if (const std::vector<at::Tensor> own = run_.strategy->OwnState(); !own.empty()) {
-    if (!kept_) kept_.emplace(*group_, /*forgets=*/false);
-    kept_->TakeBack(parts_, own);
+  OpenKept();
+  if (kept_) {
+    kept_->TakeBack(parts_, run_.strategy->OwnState());
     run_.strategy->ShareOwnState();
   }
   run_.log.Debug("state shared", {{"from", std::to_string(giver)}, {"after_seconds", since()}});

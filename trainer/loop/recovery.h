@@ -68,6 +68,7 @@ class Recovery {
   void MakeReplaceable(bool replaceable);
   void Agree();
   void VisitAll(StateVisitor& visitor);
+  void OpenKept();
   void BeginGeneration();
   void Meet();
   void MeetAgain();
@@ -89,8 +90,7 @@ class Recovery {
   // the state of the run.
   std::vector<int64_t> next_parts_;
   bool has_committed_ = false;
-  bool keeps_ = false;              // ranks have state of their own
-  std::optional<KeptMemory> kept_;  // from the first part on
+  std::optional<KeptMemory> kept_;  // from the first part on, if ranks have state of their own
   bool has_met_ = false;            // again, since a rank was lost, without ShareState() yet
 };
 
