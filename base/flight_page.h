@@ -1,5 +1,4 @@
-// The layout of a page of the flight recorder's file. Only base/flight_recorder.cc,
-// base/flight_notes.cc and base/flight_reader.cc use it.
+// The layout of a page of the flight recorder's file. Internal to base.
 #pragma once
 
 #include <algorithm>
@@ -21,6 +20,7 @@ inline constexpr uint64_t kFlightMagic = 0x796c'6670'6464'0005;  // "ddpfly", th
 inline constexpr size_t kFlightPageBytes = 12288;
 inline constexpr size_t kRecordedGpuBytes = 16;  // a longer address is cut
 inline constexpr size_t kRecordedCommandBytes = 1024;
+inline constexpr uint64_t kKeepsState = uint64_t{1} << 32;
 
 // One collective. `version` is odd while a thread writes the other words. Stores are releases and
 // loads are acquires, because the thread sanitizer does not know fences; on x86 both cost nothing.
@@ -83,7 +83,7 @@ struct FlightPage {
               kRecordedCollectives * sizeof(FlightEntry) - kRecordedLines * sizeof(FlightLine) -
               sizeof(FlightCommand) - sizeof(FlightRun)];
   // These come last because other processes poll them: not in the cache lines of the words above.
-  FlightWord recovery_generation;  // SetRecoveryGeneration: generation + 1; 0 means that it cannot
+  FlightWord recovery_generation;  // generation + 1, and kKeepsState; 0 means that it cannot
   FlightWord lost_ns;              // MarkLost
   FlightWord lost;
   FlightWord lost_elsewhere[3];  // MarkLostElsewhere, in the first page: rank, time, generation

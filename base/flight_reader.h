@@ -47,6 +47,7 @@ struct FlightSnapshot {
   uint64_t ended = 0;                                // last ticket that has ended
   uint64_t progress = 0;                             // counts NoteProgress()
   std::optional<int> recovery_generation = {};       // FlightRecorder::SetRecoveryGeneration
+  bool keeps_state = false;                          // the same
   std::vector<uint16_t> groups = {};                 // NoteGroup(): groups of some of the ranks
   std::vector<RecordedCollective> collectives = {};  // oldest first
   std::vector<std::string> log = {};                 // last lines, oldest first

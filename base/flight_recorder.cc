@@ -97,8 +97,9 @@ FlightRecorder::~FlightRecorder() {
   ::munmap(pages_, static_cast<size_t>(count_) * kFlightPageBytes);
 }
 
-void FlightRecorder::SetRecoveryGeneration(std::optional<int> generation) {
-  Put(page_.recovery_generation, generation ? static_cast<uint64_t>(*generation) + 1 : 0);
+void FlightRecorder::SetRecoveryGeneration(std::optional<int> generation, bool keeps_state) {
+  const uint64_t keeps = keeps_state ? kKeepsState : 0;
+  Put(page_.recovery_generation, generation ? (static_cast<uint64_t>(*generation) + 1) | keeps : 0);
 }
 
 bool FlightRecorder::can_continue() const {

@@ -106,8 +106,9 @@ class FlightRecorder {
   // Notes a line of the log, without newline. Any thread.
   void NoteLine(std::string_view line);
   // If another worker is lost in `generation`, this worker continues in the next one. nullopt means
-  // that it cannot continue, or would not notice.
-  void SetRecoveryGeneration(std::optional<int> generation);
+  // that it cannot continue, or would not notice. `keeps_state`: its replacement needs memory of
+  // this node.
+  void SetRecoveryGeneration(std::optional<int> generation, bool keeps_state = false);
   bool can_continue() const;
   // Returns whether the worker's process was lost in `generation` or later. Any thread.
   bool IsLost(int local_rank, int generation) const;

@@ -1,8 +1,11 @@
-// The list of all back ends. A new back end is a row in backends.cc.
+// The list of all back ends, and what their implementations share. A new back end is a row in
+// backends.cc.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "rendezvous/backend.h"
 
@@ -33,5 +36,13 @@ std::span<const Backend* const> Backends();
 
 // Returns nullptr if no back end has this name.
 const Backend* FindBackend(std::string_view name);
+
+// Returns `node` as a Rendezvous that calls Stop() when the last copy of the pointer is gone,
+// because pending handlers would keep the node alive.
+template <typename Node>
+std::shared_ptr<Rendezvous> Owned(std::shared_ptr<Node> node) {
+  Rendezvous* const interface = node.get();
+  return {interface, [node = std::move(node)](Rendezvous*) { node->Stop(); }};
+}
 
 }  // namespace ddprun::rendezvous

@@ -31,6 +31,7 @@ struct Membership {
   int role_world_size = 1;
   std::string master_addr;  // where workers find the store
   uint16_t master_port = 0;
+  bool stands_in = false;  // this node takes the place of a lost one in a round that goes on
 };
 
 // Why a round ends on every node before all workers have ended well.
@@ -73,6 +74,10 @@ class Rendezvous {
   // more, with stop_within, if the place where the nodes meet is lost after that.
   virtual void WatchRound(std::function<void(RoundEnd)> handler) = 0;
 
+  // A spare may take the place of a lost node if `can_go_on` returns true on all others: whether
+  // the workers there can wait for new ones. Otherwise, and without this call, the round ends.
+  virtual void WhenNodeIsLost(std::function<bool()> /*can_go_on*/) {}
+
   // Ends the round on all nodes, and sets the node rank of `end`. Calls `done` when the other nodes
   // know, or after about a second; before a restart, the static back end waits until it knows how
   // the round ended. If another end was first, that first end counts: WatchRound's handler gets it
@@ -97,13 +102,5 @@ class Rendezvous {
   // report of a hang reads from it which keys the workers wait for.
   virtual const StoreServer* worker_store() const = 0;
 };
-
-// Returns `node` as a Rendezvous that calls Stop() when the last copy of the pointer is gone,
-// because pending handlers would keep the node alive.
-template <typename Node>
-std::shared_ptr<Rendezvous> Owned(std::shared_ptr<Node> node) {
-  Rendezvous* const interface = node.get();
-  return {interface, [node = std::move(node)](Rendezvous*) { node->Stop(); }};
-}
 
 }  // namespace ddprun::rendezvous

@@ -157,6 +157,7 @@ void Agent::OnJoined(Result<rendezvous::Membership> membership) {
   log_.Rename(LogName(membership_->node_rank));
   LogJoined(plan_, *membership_, log_);
   rendezvous_->WatchRound([this](const rendezvous::RoundEnd& end) { OnRoundEnd(end); });
+  rendezvous_->WhenNodeIsLost([this] { return attempt_ && attempt_->CanOutliveNode(); });
   if (causes_.error) return OnCannotContinue(*causes_.error);
   StartIfReady();
 }
@@ -234,8 +235,7 @@ void Agent::OnCannotStart(const Error& error) {
 
 void Agent::Leave() {
   if (!plan_.options.several_nodes()) {
-    asio::post(surroundings_.io, [this] { On(AgentEvent::kLeft); });
-    return;
+    return asio::post(surroundings_.io, [this] { On(AgentEvent::kLeft); });
   }
   log_.Debug("the workers here have ended well; waiting for those of the other nodes");
   rendezvous_->Leave([this](const Status& left) {

@@ -6,9 +6,8 @@ namespace {
 
 using enum GroupPhase;
 using enum GroupAction;
-using GroupEvent::kStarted, GroupEvent::kWorkerSucceeded, GroupEvent::kWorkerFailed,
-    GroupEvent::kWorkerLost, GroupEvent::kAllGone, GroupEvent::kStopAsked, GroupEvent::kKillAsked,
-    GroupEvent::kGraceOver;
+using GroupEvent::kStarted, GroupEvent::kWorkerFailed, GroupEvent::kWorkerLost,
+    GroupEvent::kAllGone, GroupEvent::kStopAsked, GroupEvent::kKillAsked, GroupEvent::kGraceOver;
 using From = GroupTable::From;
 
 }  // namespace
@@ -22,26 +21,20 @@ constexpr GroupTable kGroupTable = {
         .On(kAllGone, kDone, kFinish)
         .On(kStopAsked, kStopping, kStop)
         .On(kKillAsked, kKilling, kKill)
-        .Ignores(kStarted, kWorkerSucceeded, kGraceOver),
+        .Ignores(kStarted, kGraceOver),
     From(kStopping)
         .On(kStarted, kStopping, kStop)
         .On(kAllGone, kDone, kFinish)
         .On(kKillAsked, kKilling, kKill)
         .On(kGraceOver, kKilling, kKill)
-        .Ignores(kWorkerSucceeded, kWorkerFailed, kWorkerLost, kStopAsked),
+        .Ignores(kWorkerFailed, kWorkerLost, kStopAsked),
     From(kKilling)
         .On(kStarted, kKilling, kKill)
         .On(kAllGone, kDone, kFinish)
         .On(kGraceOver, kDone, kGiveUp)
-        .Ignores(kWorkerSucceeded, kWorkerFailed, kWorkerLost, kStopAsked, kKillAsked),
-    From(kDone).Ignores(kStarted,
-                        kWorkerSucceeded,
-                        kWorkerFailed,
-                        kWorkerLost,
-                        kAllGone,
-                        kStopAsked,
-                        kKillAsked,
-                        kGraceOver),
+        .Ignores(kWorkerFailed, kWorkerLost, kStopAsked, kKillAsked),
+    From(kDone).Ignores(
+        kStarted, kWorkerFailed, kWorkerLost, kAllGone, kStopAsked, kKillAsked, kGraceOver),
 };
 static_assert(kGroupTable.IsComplete());
 

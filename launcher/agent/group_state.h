@@ -15,14 +15,13 @@ enum class GroupPhase {
 };
 
 enum class GroupEvent {
-  kStarted,          // all workers exist
-  kWorkerSucceeded,  // a worker ended well
-  kWorkerFailed,     // a worker ended in another way
-  kWorkerLost,       // a signal has ended a worker, and another process can replace it
-  kAllGone,          // the last worker has ended, or no worker could be started
-  kStopAsked,        // by a signal, or because the round ends
-  kKillAsked,        // a second stop signal: kill the workers now
-  kGraceOver,        // the timer that kStop or kKill started has expired
+  kStarted,       // all workers exist
+  kWorkerFailed,  // a worker ended, and not well
+  kWorkerLost,    // a signal has ended a worker, and another process can replace it
+  kAllGone,       // the last worker has ended, or no worker could be started
+  kStopAsked,     // by a signal, or because the round ends
+  kKillAsked,     // a second stop signal: kill the workers now
+  kGraceOver,     // the timer that kStop or kKill started has expired
   kCount
 };
 

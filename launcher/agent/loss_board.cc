@@ -52,7 +52,7 @@ LossBoard::LossBoard(asio::io_context& io,
              {membership.master_addr, membership.master_port},
              options.gate,
              rendezvous::DeadlineAfter(options.rules.join_timeout)) {
-  AwaitNext();
+  if (!membership.stands_in) Await(1);
 }
 
 void LossBoard::Announce(const Loss& loss) {
@@ -60,6 +60,7 @@ void LossBoard::Announce(const Loss& loss) {
   count.number = 1;
   announces_.Call(std::move(count), [this, loss](const Result<Reply>& reply) {
     if (!reply) return Fail(reply.error().what);
+    if (next_ == 0) Await(static_cast<int>(reply->number));
     const std::string key = KeyOf(std::to_string(reply->number));
     announces_.Call(rendezvous::KeyRequest(Op::kSet, key, ToText(loss)),
                     [this](const Result<Reply>& stored) {
@@ -68,7 +69,8 @@ void LossBoard::Announce(const Loss& loss) {
   });
 }
 
-void LossBoard::AwaitNext() {
+void LossBoard::Await(int generation) {
+  next_ = generation;
   const std::string key = KeyOf(std::to_string(next_));
   waits_.Call(rendezvous::KeysRequest(Op::kWait, {key}), [this, key](const Result<Reply>& there) {
     if (!there) return Fail(there.error().what);
@@ -80,9 +82,9 @@ void LossBoard::AwaitNext() {
 }
 
 void LossBoard::OnNext(const Reply& reply) {
-  const std::optional<Loss> loss = Parse(reply.values.front(), next_++);
+  const std::optional<Loss> loss = Parse(reply.values.front(), next_);
   if (!loss) return Fail("the store has no worker there");
-  AwaitNext();
+  Await(next_ + 1);
   handlers_.on_loss(*loss);
 }
 

@@ -1,5 +1,6 @@
 // How the agents of a job's nodes tell each other which workers were lost and get a replacement:
-// by numbered keys in the store of the round's workers. All agents see the losses in one order.
+// by numbered keys in the store of the round's workers. All agents see the losses in one order. A
+// node that takes the place of a lost one sees those from its own first one on.
 #pragma once
 
 #include <functional>
@@ -43,14 +44,14 @@ class LossBoard {
 
  private:
   std::string KeyOf(const std::string& name) const { return prefix_ + name; }
-  void AwaitNext();
+  void Await(int generation);
   void OnNext(const rendezvous::Reply& reply);
   void Fail(const std::string& reason);
 
   const std::string prefix_;
   const Handlers handlers_;
   bool failed_ = false;
-  int next_ = 1;                           // the generation that is awaited
+  int next_ = 0;                           // the generation that is awaited; 0: none yet
   rendezvous::StoreConnection announces_;  // apart, because a wait holds up later requests
   rendezvous::StoreConnection waits_;
 };

@@ -27,6 +27,14 @@ Status Replacements::BeginElsewhere(int rank, int generation) {
                        "cannot continue with another process in its place"};
 }
 
+bool Replacements::CanOutliveNode() const {
+  return generation_ < kMostReplacements && workers_.EndedWell().empty() &&
+         std::ranges::all_of(workers_.Living(), [this](const LiveWorker& worker) {
+           // What a worker keeps in the memory of its node is gone with the node.
+           return HasRecovered(worker.local_rank) && !flight_.Read(worker.local_rank)->keeps_state;
+         });
+}
+
 // Other workers may be lost at the same time, or their replacements may still start: living workers
 // that have the run's state wait for all of them.
 bool Replacements::CanReplace(const WorkerRecord& lost, bool all_here) const {

@@ -31,6 +31,12 @@ class Replacements {
   Result<int> Begin(const WorkerRecord& lost) { return Begin(lost, generation_ + 1); }
   // The same with the generation that all nodes have agreed on.
   Result<int> Begin(const WorkerRecord& lost, int generation);
+  // Returns whether the workers of this node can wait until others replace those of a lost node.
+  bool CanOutliveNode() const;
+  // A worker of this node begins in `generation`, because it replaces one of a lost node.
+  void BeginHere(int local_rank, int generation) {
+    generations_[local_rank] = generation_ = generation;
+  }
   // Marks a worker of another node as lost. Error: workers of this node cannot continue.
   Status BeginElsewhere(int rank, int generation);
 

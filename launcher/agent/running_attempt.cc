@@ -39,28 +39,27 @@ Status RunningAttempt::Start(TemplateHost* worker_template) {
                  GroupRules{.grace = plan_.grace(), .saves = plan_.target.is_trainer_config},
                  template_ != nullptr ? static_cast<WorkerStarter&>(*template_) : program_,
                  std::move(output.plan), *memory_.flight, std::move(handlers));
-  Replacements replacements(memory_.recorder, *memory_.flight, group_->workers(),
-                            handlers_.out_of_memory);
+  const auto spec_of = [this](int local_rank) { return MakeWorkerSpec(shared_, local_rank); };
   if (replaces) {
     lost_workers_.emplace(
-        surroundings_, plan_.options.rdzv, shared_.membership, std::move(replacements),
-        LostWorkers::Handlers{[this] { return template_->ready(); },
-                              [this](int rank) { return SpecFor(rank); }, handlers_.on_stuck});
+        surroundings_, plan_.options.rdzv, shared_.membership,
+        Replacements(memory_.recorder, *memory_.flight, group_->workers(), handlers_.out_of_memory),
+        LostWorkers::Handlers{[this] { return template_->ready(); }, spec_of, handlers_.on_stuck});
   }
   std::vector<WorkerSpec> specs;
   for (int local_rank = 0; local_rank < plan_.local_world_size(); ++local_rank) {
-    specs.push_back(SpecFor(local_rank));
+    specs.push_back(spec_of(local_rank));
   }
   if (template_ != nullptr) {
     surroundings_.log.Debug("asking the worker template to fork",
                             {{"workers", std::to_string(specs.size())}});
   }
-  group_->Start(specs);
+  if (shared_.membership.stands_in && lost_workers_) {
+    lost_workers_->ReplaceNode(std::move(specs), [this](const auto& s) { group_->Start(s); });
+  } else {
+    group_->Start(specs);
+  }
   return {};
-}
-
-WorkerSpec RunningAttempt::SpecFor(int local_rank) const {
-  return MakeWorkerSpec(shared_, local_rank);
 }
 
 void RunningAttempt::Stop(int signal) {

@@ -58,6 +58,8 @@ class RunningAttempt {
   // Returns the report of a hang; nullopt means that the workers have not hung.
   std::optional<HangReport> hang() const;
 
+  // Returns whether the workers can wait until others replace those of a lost node.
+  bool CanOutliveNode() const { return lost_workers_ && lost_workers_->CanOutliveNode(); }
   bool gone() const { return gone_; }
   // Processes that SIGKILL did not end. Complete when gone().
   const std::vector<pid_t>& unkillable() const { return unkillable_; }
@@ -68,7 +70,6 @@ class RunningAttempt {
 
  private:
   bool one_node() const { return shared_.membership.nnodes == 1; }
-  WorkerSpec SpecFor(int local_rank) const;
   void OnFirstFailure(const WorkerRecord& worker);
   // Ends the watches, because workers that are stopping do not hang. The first call also notes what
   // the living workers do now, for the reports.

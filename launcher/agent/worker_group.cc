@@ -30,6 +30,7 @@ WorkerGroup::WorkerGroup(const GroupSurroundings& surroundings,
       state_(surroundings.table) {}
 
 void WorkerGroup::Start(const std::vector<WorkerSpec>& specs) {
+  if (state_.phase() == GroupPhase::kDone) return;
   starter_.Start(specs,
                  {.open = [this, &specs](size_t index) { return workers_.Add(specs[index]); },
                   .on_started = [this](size_t index, pid_t pid) { Started(index, pid); },
@@ -88,7 +89,6 @@ void WorkerGroup::OnExit(pid_t pid, const ProcessExit& exit) {
   if (!IsSuccess(exit, rules_.saves)) {
     return std::holds_alternative<Signaled>(exit) ? HandleLost(*index) : Fail(*index);
   }
-  Apply(state_.On(GroupEvent::kWorkerSucceeded));
   ApplyIfAllGone();
 }
 

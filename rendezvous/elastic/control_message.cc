@@ -206,7 +206,8 @@ json ToJson(const ReachStore& reach) {
           {"role_base_rank", membership.role_base_rank},
           {"role_world_size", membership.role_world_size},
           {"master_addr", membership.master_addr},
-          {"master_port", membership.master_port}};
+          {"master_port", membership.master_port},
+          {"stands_in", membership.stands_in}};
 }
 
 std::optional<Membership> MembershipOf(const json& reach) {
@@ -221,6 +222,7 @@ std::optional<Membership> MembershipOf(const json& reach) {
   membership.role_world_size = SmallOf(reach, "role_world_size");
   membership.master_addr = TextOf(reach, "master_addr");
   membership.master_port = PortOf(reach, "master_port").value_or(0);
+  membership.stands_in = FlagOf(reach, "stands_in");
   const bool sane = membership.round >= 0 && membership.restart_count >= 0 &&
                     InRange(membership.node_rank, 0, int64_t{membership.nnodes} - 1) &&
                     InRange(membership.base_rank, 0, membership.world_size) &&
@@ -232,6 +234,10 @@ std::optional<Membership> MembershipOf(const json& reach) {
 
 json ToJson(const StartRound& start) {
   return {{"type", "start"}, {"attempt", start.attempt}};
+}
+
+json ToJson(const AskToGoOn& ask) {
+  return {{"type", "lost"}, {"attempt", ask.attempt}, {"loss", ask.loss}};
 }
 
 json EndMessage(const char* type, int64_t attempt, const RoundEnd& end) {
@@ -289,6 +295,7 @@ Actions TakeMessage(RoundState& state,
   if (type == "unreached") {
     return state.OnUnreached(id, attempt, ShortText(message, "problem"), now);
   }
+  if (type == "goes_on") return state.OnAnswer(id, attempt, FlagOf(message, "yes"), now);
   if (type == "end") return state.OnEnd(id, attempt, EndOf(message), now);
   if (type == "leave") return state.OnLeave(id, attempt, now);
   if (type == "withdraw") {

@@ -1,9 +1,8 @@
 // Converts the messages of a control connection to and from JSON. Pure.
 //
-// Node to coordinator: hello, join, opened, reached, unreached, end, leave, withdraw, heard.
-// Coordinator to node: other_job, elsewhere, open, reach, start, end, all_left, refuse, progress,
-// withdrawn.
-// Both: alive. Between the hosts of a job with several: ballot, vote.
+// Node to coordinator: hello, join, opened, reached, unreached, goes_on, end, leave, withdraw,
+// heard. Coordinator to node: other_job, elsewhere, open, reach, start, lost, end, all_left,
+// refuse, progress, withdrawn. Both: alive. Between the hosts of a job with several: ballot, vote.
 #pragma once
 
 #include <optional>
@@ -43,6 +42,7 @@ Result<Hello> ParseHello(const nlohmann::json& message);
 nlohmann::json ToJson(const OpenStore& open, const StorePlace& place);
 nlohmann::json ToJson(const ReachStore& reach);
 nlohmann::json ToJson(const StartRound& start);
+nlohmann::json ToJson(const AskToGoOn& ask);
 nlohmann::json ToJson(const ReportEnd& end);
 // Reads a node's "end" or "withdraw". Cuts a message or a worker that is too long to be sent to all
 // nodes.

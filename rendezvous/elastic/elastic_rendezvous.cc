@@ -55,6 +55,7 @@ void ElasticRendezvous::Stop() {
   stopped_ = true;
   on_joined_ = nullptr;
   on_end_ = nullptr;
+  can_go_on_ = nullptr;
   on_ended_ = nullptr;
   on_left_ = nullptr;
   progress_.cancel();
@@ -83,6 +84,7 @@ std::function<void()> ElasticRendezvous::HandlerOf(void (ElasticRendezvous::*act
 void ElasticRendezvous::Join(std::function<void(Result<Membership>)> done) {
   on_joined_ = std::move(done);
   on_end_ = nullptr;
+  can_go_on_ = nullptr;
   on_ended_ = nullptr;
   on_left_ = nullptr;
   end_.reset();
@@ -122,6 +124,7 @@ void ElasticRendezvous::OnMessage(const json& message) {
   if (type == "withdrawn") return link_->AfterOthersHeard(HandlerOf(&ElasticRendezvous::OnEnded));
   if (NumberOf(message, "attempt") != attempt_) return;
   if (type == "start") return FinishJoin();
+  if (type == "lost") return OnLostNode(message);
   if (type == "end") return OnRoundEnd(message);
   if (type != "all_left") return;
   running_ = false;
@@ -285,6 +288,14 @@ void ElasticRendezvous::WarnOnce(const std::string& line) {
 void ElasticRendezvous::WatchRound(std::function<void(RoundEnd)> handler) {
   on_end_ = std::move(handler);
   asio::post(io_, HandlerOf(&ElasticRendezvous::DeliverEnd));
+}
+
+void ElasticRendezvous::OnLostNode(const json& message) {
+  const bool goes_on = running_ && can_go_on_ && can_go_on_();
+  if (goes_on && options_.on_progress) {
+    options_.on_progress(TextOf(message, "loss") + "; the workers here wait for a spare");
+  }
+  link_->Send({{"type", "goes_on"}, {"attempt", attempt_}, {"yes", goes_on}});
 }
 
 void ElasticRendezvous::OnRoundEnd(const json& message) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <asio/io_context.hpp>
@@ -30,6 +31,9 @@ class ElasticRendezvous final : public Rendezvous,
 
   void Join(std::function<void(Result<Membership>)> done) override;
   void WatchRound(std::function<void(RoundEnd)> handler) override;
+  void WhenNodeIsLost(std::function<bool()> can_go_on) override {
+    can_go_on_ = std::move(can_go_on);
+  }
   void EndRound(RoundEnd end, std::function<void()> done) override;
   void Withdraw(RoundEnd end, std::function<void()> done) override;
   void Leave(std::function<void(Status)> done) override;
@@ -56,6 +60,7 @@ class ElasticRendezvous final : public Rendezvous,
                 bool only_here);
   void ReachStore(const nlohmann::json& message);
   void OnReached(const Result<Reply>& reply);
+  void OnLostNode(const nlohmann::json& message);
   void OnRoundEnd(const nlohmann::json& message);
   void OnRefused(const nlohmann::json& message);
   void OnClosed(const std::string& reason, ChannelEnd how);
@@ -96,6 +101,7 @@ class ElasticRendezvous final : public Rendezvous,
   std::unique_ptr<StoreConnection> probe_;
   std::optional<Error> refusal_;
   std::function<void(RoundEnd)> on_end_;
+  std::function<bool()> can_go_on_;
   std::optional<RoundEnd> end_;
   bool end_delivered_ = false;
   std::optional<RoundEnd::Kind> asked_end_;  // the kind that EndRound() got on this node

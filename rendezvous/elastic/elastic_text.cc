@@ -18,19 +18,24 @@ std::string NodeText(int rank, const NodeInfo& info) {
   return "node " + std::to_string(rank) + " (" + NameOf(info) + ")";
 }
 
-std::string WaitingText(int joined,
-                        const JobRules& rules,
-                        const FewNames& stopping,
-                        const FewNames& lost) {
-  std::string line = std::to_string(joined) + " of " +
+std::string WaitingText(const RoundNodes& nodes, const JobRules& rules) {
+  static constexpr int kNamed = 3;
+  std::string line = std::to_string(nodes.num_waiting()) + " of " +
                      NnodesText(rules.min_nodes, rules.max_nodes) + " nodes joined";
-  for (const std::string& name : stopping.names) {
-    line += ", waiting for " + name + " to stop its workers";
+  const auto more = [](size_t all) { return std::to_string(all - kNamed) + " more nodes"; };
+  const auto& absent = nodes.absent();
+  int named = 0;
+  for (auto one = absent.begin(); one != absent.end() && named < kNamed; ++one, ++named) {
+    line += ", waiting for " + NodeText(one->first, nodes.at(one->second).info) +
+            " to stop its workers";
   }
-  const auto more = [](const FewNames& all) { return std::to_string(all.more()) + " more nodes"; };
-  if (stopping.more() > 0) line += ", and for " + more(stopping) + " to stop theirs";
-  for (const std::string& name : lost.names) line += ", waiting for a replacement of " + name;
-  if (lost.more() > 0) line += ", and of " + more(lost);
+  if (absent.size() > kNamed) line += ", and for " + more(absent.size()) + " to stop theirs";
+  const auto& lost = nodes.lost();
+  named = 0;
+  for (auto one = lost.begin(); one != lost.end() && named < kNamed; ++one, ++named) {
+    line += ", waiting for a replacement of " + one->second;
+  }
+  if (lost.size() > kNamed) line += ", and of " + more(lost.size());
   return line;
 }
 
@@ -109,9 +114,11 @@ std::string OtherJobsText(std::span<const WaitingJob> jobs, std::string_view own
 }
 
 std::string LogLine(const Outgoing& outgoing, size_t nodes) {
-  if (std::holds_alternative<StartRound>(outgoing.what)) {
-    return "a round starts, nodes: " + std::to_string(nodes);
+  if (const auto* start = std::get_if<StartRound>(&outgoing.what)) {
+    return start->stands_in ? "a spare takes the place of the lost node, and the round goes on"
+                            : "a round starts, nodes: " + std::to_string(nodes);
   }
+  if (const auto* asked = std::get_if<AskToGoOn>(&outgoing.what)) return asked->loss;
   if (std::holds_alternative<AllLeft>(outgoing.what)) return "all workers ended well";
   if (const auto* told = std::get_if<ReportEnd>(&outgoing.what)) {
     return std::string(NameOf(told->end.kind)) + ": " + told->end.message;

@@ -10,6 +10,7 @@
 
 #include <ddprun/error.h>
 #include "rendezvous/elastic/round_actions.h"
+#include "rendezvous/elastic/round_nodes.h"
 #include "rendezvous/net/address.h"
 #include "rendezvous/rendezvous_options.h"
 
@@ -22,29 +23,9 @@ std::string NnodesText(int min_nodes, int max_nodes);
 std::string NameOf(const NodeInfo& info);
 std::string NodeText(int rank, const NodeInfo& info);
 
-// Names of the first nodes of a list, because a message has a limit and each line about the wait
-// goes to every node that waits.
-struct FewNames {
-  // Calls name(node) for the first of `nodes`.
-  template <typename Nodes, typename Name>
-  FewNames(const Nodes& nodes, Name name) : count(static_cast<int>(nodes.size())) {
-    for (auto node = nodes.begin(); node != nodes.end() && names.size() < kMost; ++node) {
-      names.push_back(name(*node));
-    }
-  }
-  int more() const { return count - static_cast<int>(kMost); }
-
-  static constexpr size_t kMost = 3;
-  int count = 0;
-  std::vector<std::string> names = {};
-};
-
-// "1 of 2 nodes joined, waiting for node 1 (b, pid 102) to stop its workers". `lost` are nodes that
-// need a replacement.
-std::string WaitingText(int joined,
-                        const JobRules& rules,
-                        const FewNames& stopping,
-                        const FewNames& lost);
+// "1 of 2 nodes joined, waiting for node 1 (b, pid 102) to stop its workers". Names only the first
+// nodes of a list, because a message has a limit and the line goes to every node that waits.
+std::string WaitingText(const RoundNodes& nodes, const JobRules& rules);
 
 // The end of WaitingText() while workers of a lost coordinator's round may still run.
 inline constexpr std::string_view kStillRunning =

@@ -57,6 +57,13 @@ struct ReachStore {  // to every node; OnReached() and OnUnreached() are for the
 };
 struct StartRound {
   int64_t attempt = 0;
+  bool stands_in = false;  // one node joins a round that runs
+};
+// Another node is lost. OnAnswer() is for the answer: can this node's workers wait until those of a
+// spare take part in its place?
+struct AskToGoOn {
+  int64_t attempt = 0;
+  std::string loss = {};  // "node 3 (hpc17, pid 4711) is gone: its connection was closed"
 };
 struct ReportEnd {
   int64_t attempt = 0;
@@ -73,7 +80,14 @@ struct ReportProgress {
 };
 struct Outgoing {
   NodeId to = 0;
-  std::variant<OpenStore, ReachStore, StartRound, ReportEnd, AllLeft, RefuseJoin, ReportProgress>
+  std::variant<OpenStore,
+               ReachStore,
+               StartRound,
+               AskToGoOn,
+               ReportEnd,
+               AllLeft,
+               RefuseJoin,
+               ReportProgress>
       what;
 };
 using Actions = std::vector<Outgoing>;

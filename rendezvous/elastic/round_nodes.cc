@@ -1,5 +1,7 @@
 #include "rendezvous/elastic/round_nodes.h"
 
+#include "rendezvous/elastic/elastic_text.h"
+
 namespace ddprun::rendezvous {
 
 void RoundNodes::Wait(NodeId id, const NodeInfo& info, Time now) {
@@ -24,6 +26,7 @@ void RoundNodes::Erase(NodeId id) {
   waiting_.erase({gone.waits_since, id});
   if (gone.seat) {
     absent_.erase(*gone.seat);
+    lost_[*gone.seat] = NodeText(*gone.seat, gone.info);
     --seats_;
   }
   nodes_.erase(id);
@@ -32,6 +35,7 @@ void RoundNodes::Erase(NodeId id) {
 void RoundNodes::Seat(const std::vector<NodeId>& members) {
   for (auto& [id, node] : nodes_) node.seat.reset();
   absent_.clear();
+  lost_.clear();
   seats_ = static_cast<int>(members.size());
   for (int seat = 0; seat < seats_; ++seat) {
     const NodeId id = members[static_cast<size_t>(seat)];

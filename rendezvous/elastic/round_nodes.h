@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -28,8 +29,10 @@ class RoundNodes {
   void Add(NodeId id) { nodes_[id]; }
   void Wait(NodeId id, const NodeInfo& info, Time now);
   void StopWaiting(NodeId id);
+  // The node is lost. If it has a seat, the next round needs another one in its place.
   void Erase(NodeId id);
-  // Gives the members seats by their order, and takes those of all others. Members stop waiting.
+  // Gives the members seats by their order, and takes those of all others. Members stop waiting,
+  // and no node is lost any longer.
   void Seat(const std::vector<NodeId>& members);
 
   Map::const_iterator begin() const { return nodes_.begin(); }
@@ -43,6 +46,8 @@ class RoundNodes {
   int num_waiting_seats() const { return seats_ - static_cast<int>(absent_.size()); }
   // By seat: the nodes that have one and do not wait.
   const std::map<int, NodeId>& absent() const { return absent_; }
+  // By seat: the names of lost nodes.
+  const std::map<int, std::string>& lost() const { return lost_; }
   // Returns the node that has waited longest; nullptr if none waits.
   const Node* WaitsLongest() const {
     return waiting_.empty() ? nullptr : &nodes_.at(waiting_.begin()->second);
@@ -53,6 +58,7 @@ class RoundNodes {
   std::set<std::pair<Time, NodeId>> waiting_;
   int seats_ = 0;
   std::map<int, NodeId> absent_;
+  std::map<int, std::string> lost_;
 };
 
 }  // namespace ddprun::rendezvous

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/assign_ranks.h"
 #include "rendezvous/elastic/elastic_text.h"
 
 namespace ddprun::rendezvous {
@@ -12,11 +11,6 @@ namespace {
 
 // How long nodes may take to open and reach a round's store. A node that fails answers sooner.
 constexpr std::chrono::milliseconds kFormTimeout{60'000};
-// A round that loses a node before this time counts as short.
-constexpr std::chrono::seconds kLongEnough{60};
-// Time between two progress lines, because a thousand nodes may come within a second.
-constexpr std::chrono::milliseconds kLinePause{1000};
-constexpr std::chrono::milliseconds kLinePausePerNode{1};
 
 }  // namespace
 
@@ -32,12 +26,12 @@ Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
     actions_.push_back({id, RefuseJoin{*refusal_}});
     return Take();
   }
-  if (node.waiting || (phase_ == Phase::kRunning && RankOf(id) >= 0)) return Take();
+  if (node.waiting || (phase_ == Phase::kRunning && members_.RankOf(id) >= 0)) return Take();
   nodes_.Wait(id, info, now);
   if (is_new && nodes_.num_waiting() == 1 && rounds_ == 0) gathering_since_ = now;
   if (is_new) past_.Add(info, rounds_, restarts_);
   if (!MayTakePart(node)) {
-    const std::string rounds = std::to_string(short_rounds_) + " rounds in a row";
+    const std::string rounds = std::to_string(admission_.short_rounds()) + " rounds in a row";
     actions_.push_back(
         {id, ReportProgress{rounds + " lost a node soon after they began: new ones wait a while"}});
   } else if (forming() && has_room()) {
@@ -45,7 +39,7 @@ Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
   } else if (phase_ == Phase::kRunning && has_room() && left_.empty()) {
     Admit(info);
   } else if (phase_ == Phase::kRunning) {
-    actions_.push_back({id, ReportProgress{"the job runs on " + std::to_string(members_.size()) +
+    actions_.push_back({id, ReportProgress{"the job runs on " + std::to_string(members_.count()) +
                                            " nodes: waiting as a spare"}});
   }
   Gather();
@@ -53,44 +47,30 @@ Actions RoundState::OnJoin(NodeId id, const NodeInfo& info, Time now) {
 }
 
 Actions RoundState::OnOpened(NodeId id, int64_t attempt, const HostPort& store) {
-  if (!IsCurrent(id, attempt, Phase::kOpening) || id != members_.front()) return {};
+  if (!IsCurrent(id, attempt, Phase::kOpening) || id != members_.first()) return {};
   phase_ = Phase::kReaching;
-  std::vector<RoleInfo> infos;
-  for (const NodeId member : members_) {
-    const NodeInfo& info = nodes_.at(member).info;
-    infos.push_back({info.role, static_cast<int>(infos.size()), info.local_world_size});
-  }
-  const std::vector<AssignedRanks> ranks = AssignRanks(infos);
-  for (size_t i = 0; i < members_.size(); ++i) {
-    Membership membership;
-    membership.round = rounds_;
-    membership.restart_count = restarts_;
-    membership.node_rank = static_cast<int>(i);
-    membership.nnodes = static_cast<int>(members_.size());
-    membership.base_rank = ranks[i].base_rank;
-    membership.world_size = ranks[i].world_size;
-    membership.role_base_rank = ranks[i].role_base_rank;
-    membership.role_world_size = ranks[i].role_world_size;
-    membership.master_addr = store.host;
-    membership.master_port = store.port;
-    actions_.push_back({members_[i], ReachStore{attempt_, std::move(membership)}});
-  }
   store_ = store;
+  for (const Membership& each : MembershipsOf(nodes_, members_.ids(), Common(rounds_))) {
+    const NodeId member = members_.ids()[static_cast<size_t>(each.node_rank)];
+    actions_.push_back({member, ReachStore{attempt_, each}});
+  }
   return Take();
 }
 
 Actions RoundState::OnReached(NodeId id, int64_t attempt) {
+  if (IsStandIn(id)) return OnSpare(attempt, true);
   if (!IsCurrent(id, attempt, Phase::kReaching)) return {};
   reached_.insert(id);
-  if (reached_.size() == members_.size()) Start();
+  if (reached_.size() == members_.ids().size()) Start();
   return Take();
 }
 
 Actions RoundState::OnUnreached(NodeId id, int64_t attempt, const std::string& problem, Time now) {
   now_ = now;
+  if (IsStandIn(id)) return OnSpare(attempt, false);
   if (!IsCurrent(id, attempt, phase_) || !forming()) return {};
-  const NodeId master = members_.front();
-  const Error refusal = NodesCannotReach(NodeText(RankOf(id), nodes_.at(id).info),
+  const NodeId master = members_.first();
+  const Error refusal = NodesCannotReach(NodeText(members_.RankOf(id), nodes_.at(id).info),
                                          NodeText(0, nodes_.at(master).info), store_, problem);
   if (rounds_ == 0) {
     Close(refusal);
@@ -100,9 +80,6 @@ Actions RoundState::OnUnreached(NodeId id, int64_t attempt, const std::string& p
   const bool master_is_new = nodes_.at(id).seat && !nodes_.at(master).seat;
   const auto refused = nodes_.find(master_is_new ? master : id);
   actions_.push_back({refused->first, RefuseJoin{refusal}});
-  if (const auto seat = refused->second.seat) {
-    lost_[*seat] = NodeText(*seat, refused->second.info);
-  }
   nodes_.Erase(refused->first);
   BackToGathering();
   Gather();
@@ -112,7 +89,7 @@ Actions RoundState::OnUnreached(NodeId id, int64_t attempt, const std::string& p
 Actions RoundState::OnEnd(NodeId id, int64_t attempt, RoundEnd end, Time now) {
   now_ = now;
   if (!IsCurrent(id, attempt, Phase::kRunning)) return {};
-  end.node_rank = RankOf(id);
+  end.node_rank = members_.RankOf(id);
   EndRound(end);
   Gather();
   return Take();
@@ -126,12 +103,23 @@ Actions RoundState::OnLeave(NodeId id, int64_t attempt, Time now) {
   return Take();
 }
 
+Actions RoundState::OnAnswer(NodeId id, int64_t attempt, bool goes_on, Time now) {
+  now_ = now;
+  if (stand_in_ && attempt == attempt_) Follow(stand_in_->OnAnswer(id, goes_on));
+  return Take();
+}
+
+Actions RoundState::OnSpare(int64_t attempt, bool reaches) {
+  if (attempt == attempt_) Follow(stand_in_->OnSpare(reaches, now_, past_.all_stopped()));
+  return Take();
+}
+
 Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now, bool awaited) {
   now_ = now;
   const auto found = nodes_.find(id);
   if (found == nodes_.end() || phase_ == Phase::kDone) return {};
   end.kind = RoundEnd::Kind::kJobFailed;
-  end.node_rank = RankOf(id);
+  end.node_rank = members_.RankOf(id);
   const bool spare = rounds_ > 0 && end.node_rank < 0 && !found->second.seat;
   if (ends_job && !spare) {
     if (phase_ == Phase::kRunning) {
@@ -144,7 +132,7 @@ Actions RoundState::OnWithdraw(NodeId id, RoundEnd end, bool ends_job, Time now,
   const Node gone = found->second;
   if (awaited && !gone.waiting) past_.AddLeaving(id, gone.info);
   nodes_.Erase(id);
-  HandleLostNode(id, gone, std::move(end));
+  HandleLostNode(id, std::move(end));
   return Take();
 }
 
@@ -156,19 +144,19 @@ Actions RoundState::OnGone(NodeId id, const std::string& how, Time now, Time sto
   const Node gone = found->second;
   nodes_.Erase(id);
   if (!gone.waiting) past_.AddSilent(gone.info, stopped);
-  const int rank = RankOf(id);
-  HandleLostNode(id, gone,
-                 {.node_rank = rank, .message = NodeText(rank, gone.info) + " is gone: " + how});
+  const int rank = members_.RankOf(id);
+  const RoundEnd end{.node_rank = rank, .message = NodeText(rank, gone.info) + " is gone: " + how};
+  if (!BeginStandIn(rank, gone, end)) HandleLostNode(id, end);
   return Take();
 }
 
-void RoundState::HandleLostNode(NodeId id, const Node& gone, RoundEnd end) {
+void RoundState::HandleLostNode(NodeId id, RoundEnd end) {
   if (phase_ == Phase::kDone) return;
-  if (gone.seat) lost_[*gone.seat] = NodeText(*gone.seat, gone.info);
   if (phase_ != Phase::kRunning) {
     if (forming() && end.node_rank >= 0) BackToGathering();
     return Gather();
   }
+  if (IsStandIn(id)) return Follow(StandIn::Next::kGiveUp);
   if (end.node_rank < 0) return;  // a spare
   // A node whose workers have ended well is no loss, unless it has rank 0: others need its store.
   if (left_.contains(id) && end.node_rank > 0) return FinishIfAllLeft();
@@ -177,26 +165,53 @@ void RoundState::HandleLostNode(NodeId id, const Node& gone, RoundEnd end) {
     end.kind =
         restarts_ < rules_.max_restarts ? RoundEnd::Kind::kRestart : RoundEnd::Kind::kJobFailed;
   }
-  if (end.kind == RoundEnd::Kind::kRegroup) DelayNewNodes();
+  if (end.kind == RoundEnd::Kind::kRegroup) admission_.OnLoss(now_);
   EndRound(end);
   Gather();
 }
 
-// Makes new nodes wait longer with each short round in a row, because a node that comes and crashes
-// again and again would keep the others from their work.
-void RoundState::DelayNewNodes() {
-  constexpr int kMostDoublings = 6;
-  short_rounds_ = now_ - started_ < kLongEnough ? short_rounds_ + 1 : 0;
-  if (short_rounds_ < 2) return;
-  admit_at_ = now_ + std::chrono::seconds(1 << std::min(short_rounds_ - 2, kMostDoublings));
+// The node of rank 0 has no stand-in, because it hosts the round's store.
+bool RoundState::BeginStandIn(int seat, const Node& gone, RoundEnd otherwise) {
+  const bool runs = phase_ == Phase::kRunning && left_.empty() && !stand_in_;
+  if (!runs || seat <= 0 || !SpareWaits() || now_ < admission_.from()) return false;
+  const std::optional<NodeId> spare = FindSpare(nodes_, gone.info, now_);
+  if (!spare) return false;
+  SendToMembers(AskToGoOn{attempt_, otherwise.message});
+  otherwise.kind = RoundEnd::Kind::kRegroup;
+  stand_in_.emplace(seat, *spare, members_.ids(), std::move(otherwise), now_);
+  return true;
+}
+
+void RoundState::Follow(StandIn::Next next) {
+  if (next == StandIn::Next::kWait) return;
+  const StandIn& stand_in = *stand_in_;
+  const NodeId spare = stand_in.spare();
+  const auto seat = static_cast<size_t>(stand_in.seat());
+  if (next == StandIn::Next::kReach) {
+    Membership place = MembershipsOf(nodes_, stand_in.members(), Common(rounds_ - 1))[seat];
+    place.stands_in = true;
+    return actions_.push_back({spare, ReachStore{attempt_, std::move(place)}});
+  }
+  // Nodes that are lost again and again count, whether or not the round goes on.
+  admission_.OnLoss(now_);
+  if (next == StandIn::Next::kGiveUp) {
+    EndRound(RoundEnd(stand_in.otherwise()));
+    return Gather();
+  }
+  members_ = RoundMembers(stand_in.members());
+  nodes_.Seat(members_.ids());
+  stand_in_.reset();
+  admission_.OnStart(now_);
+  actions_.push_back({spare, StartRound{.attempt = attempt_, .stands_in = true}});
 }
 
 bool RoundState::MayTakePart(const Node& node) const {
-  return node.waiting && (node.seat || rounds_ == 0 || now_ >= admit_at_);
+  return node.waiting && (node.seat || rounds_ == 0 || now_ >= admission_.from());
 }
 
 int RoundState::NumMayTakePart() const {
-  return rounds_ == 0 || now_ >= admit_at_ ? nodes_.num_waiting() : nodes_.num_waiting_seats();
+  return rounds_ == 0 || now_ >= admission_.from() ? nodes_.num_waiting()
+                                                   : nodes_.num_waiting_seats();
 }
 
 // REQUIRES: a round runs that has room.
@@ -222,6 +237,7 @@ Actions RoundState::OnTime(Time now) {
     if (come != nodes_.end()) Admit(come->second.info);
   }
   if (forming() && now_ >= form_deadline_) DropSilent();
+  if (stand_in_) Follow(stand_in_->OnTime(now_, past_.all_stopped()));
   Gather();
   RefuseOverdue();
   return Take();
@@ -231,15 +247,17 @@ std::optional<RoundState::Time> RoundState::NextDeadline() const {
   if (forming()) return form_deadline_;
   std::optional<Time> next;
   const auto consider = [&](Time time) { next = next ? std::min(*next, time) : time; };
-  const bool pausing = rounds_ > 0 && now_ < admit_at_ && has_room() && nodes_.num_waiting() > 0;
-  if (pausing && phase_ != Phase::kDone) consider(admit_at_);
+  const bool pausing =
+      rounds_ > 0 && now_ < admission_.from() && has_room() && nodes_.num_waiting() > 0;
+  if (pausing && phase_ != Phase::kDone) consider(admission_.from());
+  if (stand_in_) consider(stand_in_->Deadline(past_.all_stopped()));
   if (phase_ != Phase::kGathering) return next;
   if (const Node* const first = nodes_.WaitsLongest()) consider(OverdueAt(*first));
   if (!next) return std::nullopt;  // no node waits
   if (last_call_) next = last_call_;
   const Time stopped = past_.all_stopped();
   if (now_ < stopped && stopped < Time::max()) consider(stopped);
-  if (WaitingLine() != reported_line_) consider(next_line_);
+  if (WaitingLine() != lines_.last()) consider(lines_.next());
   return next;
 }
 
@@ -270,30 +288,29 @@ void RoundState::Form() {
   for (const auto& [id, node] : nodes_) {
     if (MayTakePart(node)) candidates.push_back({id, node.seat, node.info.wished_rank});
   }
-  SetMembers(SeatNodes(candidates, rules_.max_nodes));
+  members_ = RoundMembers(SeatNodes(candidates, rules_.max_nodes));
   phase_ = Phase::kOpening;
   form_deadline_ = now_ + kFormTimeout;
   store_ = {};
   reached_.clear();
   left_.clear();
-  actions_.push_back({members_.front(), OpenStore{++attempt_}});
+  actions_.push_back({members_.first(), OpenStore{++attempt_}});
 }
 
 void RoundState::BackToGathering() {
   phase_ = Phase::kGathering;
-  SetMembers({});
+  members_ = {};
 }
 
 // Refuses the nodes that have not answered, so that they do not hold up the others for ever.
 void RoundState::DropSilent() {
   const bool opening = phase_ == Phase::kOpening;
-  const auto asked = opening ? std::vector{members_.front()} : members_;
+  const auto asked = opening ? std::vector{members_.first()} : members_.ids();
   for (const NodeId id : asked) {
     if (reached_.contains(id)) continue;
     const auto silent = nodes_.find(id);
-    const std::string name = NodeText(RankOf(id), silent->second.info);
+    const std::string name = NodeText(members_.RankOf(id), silent->second.info);
     actions_.push_back({id, RefuseJoin{NodeDidNotAnswer(name, kFormTimeout)}});
-    if (const auto seat = silent->second.seat) lost_[*seat] = name;
     nodes_.Erase(id);
   }
   BackToGathering();
@@ -301,27 +318,27 @@ void RoundState::DropSilent() {
 
 void RoundState::Start() {
   phase_ = Phase::kRunning;
-  started_ = now_;
+  admission_.OnStart(now_);
   ++rounds_;
   past_.End();
-  lost_.clear();
   last_call_.reset();
-  reported_line_.clear();
-  nodes_.Seat(members_);
+  lines_.Forget();
+  nodes_.Seat(members_.ids());
   SendToMembers(StartRound{attempt_});
 }
 
 void RoundState::EndRound(const RoundEnd& end) {
+  stand_in_.reset();
   if (end.kind == RoundEnd::Kind::kRestart) ++restarts_;
   SendToMembers(ReportEnd{attempt_, end});
   if (end.kind == RoundEnd::Kind::kJobFailed) return Close(JobHasEnded(end.message));
   phase_ = Phase::kGathering;
   gathering_since_ = now_;
-  SetMembers({});
+  members_ = {};
 }
 
 void RoundState::FinishIfAllLeft() {
-  if (left_.size() < members_.size()) return;
+  if (left_.size() < members_.ids().size()) return;
   SendToMembers(AllLeft{attempt_});
   Close(rules_.spares > 0 ? SpareNotNeeded() : JobHasEnded(""));
 }
@@ -339,7 +356,7 @@ void RoundState::Close(const Error& refusal) {
 
 template <typename Action>
 void RoundState::SendToMembers(const Action& action) {
-  for (const NodeId member : members_) {
+  for (const NodeId member : members_.ids()) {
     if (nodes_.contains(member)) actions_.push_back({member, action});
   }
 }
@@ -349,18 +366,7 @@ Actions RoundState::Take() {
 }
 
 bool RoundState::IsCurrent(NodeId id, int64_t attempt, Phase phase) const {
-  return phase_ == phase && attempt == attempt_ && RankOf(id) >= 0;
-}
-
-void RoundState::SetMembers(std::vector<NodeId> members) {
-  members_ = std::move(members);
-  ranks_.clear();
-  for (size_t i = 0; i < members_.size(); ++i) ranks_[members_[i]] = static_cast<int>(i);
-}
-
-int RoundState::RankOf(NodeId id) const {
-  const auto found = ranks_.find(id);
-  return found == ranks_.end() ? -1 : found->second;
+  return phase_ == phase && attempt == attempt_ && members_.RankOf(id) >= 0;
 }
 
 void RoundState::RefuseOverdue() {
@@ -377,9 +383,7 @@ void RoundState::RefuseOverdue() {
 
 void RoundState::ReportToWaiting() {
   const std::string line = WaitingLine();
-  if (line == reported_line_ || now_ < next_line_) return;
-  reported_line_ = line;
-  next_line_ = now_ + std::max(kLinePause, nodes_.num_waiting() * kLinePausePerNode);
+  if (!lines_.Take(line, nodes_.num_waiting(), now_)) return;
   for (const auto& [id, node] : nodes_) {
     if (node.waiting) actions_.push_back({id, ReportProgress{line}});
   }
@@ -387,11 +391,7 @@ void RoundState::ReportToWaiting() {
 
 std::string RoundState::WaitingLine() const {
   if (last_call_ && rounds_ == 0) return LastCallText(nodes_.num_waiting(), rules_);
-  const FewNames stopping(nodes_.absent(), [this](const auto& absent) {
-    return NodeText(absent.first, nodes_.at(absent.second).info);
-  });
-  const FewNames lost(lost_, [](const auto& entry) { return entry.second; });
-  const std::string line = WaitingText(nodes_.num_waiting(), rules_, stopping, lost);
+  const std::string line = WaitingText(nodes_, rules_);
   if (now_ < past_.all_stopped()) return line + std::string(kStillRunning);
   return rounds_ == 0 ? line + others_ : line;
 }

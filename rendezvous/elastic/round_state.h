@@ -4,7 +4,8 @@
 //   gathering -> opening -> reaching -> running -> gathering ... -> done
 //
 // In `opening` the node of rank 0 opens a fresh store, in `reaching` every node tries to reach it;
-// a node that comes or goes meanwhile, or does not answer, takes the job back to gathering.
+// a node that comes or goes meanwhile, or does not answer, takes the job back to gathering. A round
+// that runs may go on with a spare in the place of a lost node (stand_in.h).
 #pragma once
 
 #include <algorithm>
@@ -17,9 +18,13 @@
 #include <vector>
 
 #include <ddprun/error.h>
+#include "rendezvous/elastic/admission.h"
 #include "rendezvous/elastic/past_round.h"
 #include "rendezvous/elastic/round_actions.h"
+#include "rendezvous/elastic/round_members.h"
 #include "rendezvous/elastic/round_nodes.h"
+#include "rendezvous/elastic/stand_in.h"
+#include "rendezvous/elastic/wait_lines.h"
 #include "rendezvous/net/address.h"
 #include "rendezvous/rendezvous_options.h"
 
@@ -43,6 +48,8 @@ class RoundState {
   // A node ends the round. The first end counts, and all nodes of the round get it.
   Actions OnEnd(NodeId node, int64_t attempt, RoundEnd end, Time now);
   Actions OnLeave(NodeId node, int64_t attempt, Time now);
+  // The answer to AskToGoOn.
+  Actions OnAnswer(NodeId node, int64_t attempt, bool goes_on, Time now);
   // The node leaves for good, in a round or between rounds. `ends_job` means that the other nodes
   // cannot continue without it; it is ignored for a spare. `awaited`: the next round does not
   // start before the node is gone.
@@ -63,7 +70,7 @@ class RoundState {
   // Number of nodes in Join() for the first round; 0 after it has started.
   int num_waiting() const { return rounds_ == 0 && !done() ? nodes_.num_waiting() : 0; }
   // The nodes, by node rank, of the round that is being formed or runs.
-  const std::vector<NodeId>& members() const { return members_; }
+  const std::vector<NodeId>& members() const { return members_.ids(); }
 
  private:
   enum class Phase { kGathering, kOpening, kReaching, kRunning, kDone };
@@ -74,11 +81,13 @@ class RoundState {
   void Form();
   void BackToGathering();
   void DropSilent();
-  void DelayNewNodes();
   void Admit(const NodeInfo& info);
   void Start();
   void EndRound(const RoundEnd& end);
-  void HandleLostNode(NodeId id, const Node& gone, RoundEnd end);
+  void HandleLostNode(NodeId id, RoundEnd end);
+  bool BeginStandIn(int seat, const Node& gone, RoundEnd otherwise);
+  Actions OnSpare(int64_t attempt, bool reaches);
+  void Follow(StandIn::Next next);
   void FinishIfAllLeft();
   void Close(const Error& refusal);
   void RefuseOverdue();
@@ -87,16 +96,22 @@ class RoundState {
   void SendToMembers(const Action& action);
   Actions Take();
 
-  bool has_room() const { return static_cast<int>(members_.size()) < rules_.max_nodes; }
+  bool has_room() const { return members_.count() < rules_.max_nodes; }
   bool MayTakePart(const Node& node) const;  // in the next round
   int NumMayTakePart() const;
   bool SpareWaits() const {
     return rules_.spares > 0 && nodes_.num_waiting() > nodes_.num_waiting_seats();
   }
   bool forming() const { return phase_ == Phase::kOpening || phase_ == Phase::kReaching; }
+  bool IsStandIn(NodeId id) const { return stand_in_ && stand_in_->spare() == id; }
   bool IsCurrent(NodeId id, int64_t attempt, Phase phase) const;
-  void SetMembers(std::vector<NodeId> members);
-  int RankOf(NodeId id) const;  // in members_, or -1
+  // What all nodes have in their memberships of the round.
+  Membership Common(int round) const {
+    return {.round = round,
+            .restart_count = restarts_,
+            .master_addr = store_.host,
+            .master_port = store_.port};
+  }
   std::string WaitingLine() const;
   Time OverdueAt(const Node& node) const {
     return std::max(node.waits_since, gathering_since_) + rules_.join_timeout;
@@ -105,12 +120,11 @@ class RoundState {
   const JobRules rules_;
   Phase phase_ = Phase::kGathering;
   RoundNodes nodes_;
-  std::vector<NodeId> members_;
-  std::map<NodeId, int> ranks_;      // of the members
+  RoundMembers members_;
   std::set<NodeId> reached_;         // members that reach the round's store
   std::set<NodeId> left_;            // members whose workers have ended well
-  std::map<int, std::string> lost_;  // by node rank: nodes that need a replacement
-  HostPort store_;                   // of the round that is being formed
+  HostPort store_;                   // of the round that is being formed, or runs
+  std::optional<StandIn> stand_in_;  // while a round runs without one of its nodes
   int64_t attempt_ = 0;
   int rounds_ = 0;  // number of rounds that have started
   int restarts_ = 0;
@@ -118,14 +132,11 @@ class RoundState {
   std::optional<Time> last_call_;  // when the first round starts with the nodes that joined
   Time gathering_since_;
   Time form_deadline_;  // of opening and reaching
-  Time started_;        // when the last round started
-  int short_rounds_ = 0;
-  Time admit_at_;  // before it, new nodes must wait
+  Admission admission_;
   Time done_since_;
   std::optional<Error> refusal_;  // what late nodes get when the job is done
   std::string others_;            // see OnOthers()
-  std::string reported_line_;
-  Time next_line_;
+  WaitLines lines_;
   Time now_;
   Actions actions_;
 };

@@ -80,6 +80,10 @@ TEST_F(FlightRecorderTest, TellsOfAProcessThatAnotherOneReplaces) {
   EXPECT_TRUE(fresh.log.empty());
   next->SetRecoveryGeneration(1);
   EXPECT_EQ(Read(0)->recovery_generation, 1);
+  EXPECT_FALSE(Read(0)->keeps_state);
+  next->SetRecoveryGeneration(2, /*keeps_state=*/true);
+  EXPECT_EQ(Read(0)->recovery_generation, 2);
+  EXPECT_TRUE(Read(0)->keeps_state);
   next->SetRecoveryGeneration({});
   EXPECT_EQ(Read(0)->recovery_generation, std::nullopt);
 }

@@ -52,8 +52,8 @@ void Recovery::EnterPhase(WorkerPhase phase) {
 
 void Recovery::MakeReplaceable(bool replaceable) {
   if (group_ == nullptr) return;
-  run_.recorder->SetRecoveryGeneration(replaceable ? std::optional(group_->generation())
-                                                   : std::nullopt);
+  run_.recorder->SetRecoveryGeneration(
+      replaceable ? std::optional(group_->generation()) : std::nullopt, kept_.has_value());
 }
 
 void Recovery::StopReplacing() {

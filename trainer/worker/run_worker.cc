@@ -96,10 +96,17 @@ bool RecoversFromPeers(const Config& config,
                        const Environment& environment,
                        const Log& log) {
   const auto restarts = environment.GetInt("TORCHELASTIC_MAX_RESTARTS", 0, 0, 1 << 30);
-  if (rank.world_size == 1 || config.run.recovery == "none" || !restarts || *restarts == 0) {
+  const std::string& wanted = config.run.recovery;
+  if (rank.world_size == 1 || wanted == "none") return false;
+  if (!restarts || *restarts == 0) {
+    if (wanted != "auto" && rank.rank == 0) {
+      log.Warning("run.recovery is \"" + wanted +
+                  "\", but the launcher allows no restarts: a lost rank ends the job. Start it "
+                  "with --max_restarts=N.");
+    }
     return false;
   }
-  const std::string_view way = config.run.recovery == "memory" ? "memory" : "peer";
+  const std::string_view way = wanted == "memory" ? "memory" : "peer";
   const std::string obstacle = ObstacleTo("run.recovery", config, AllSettings(), way);
   if (!obstacle.empty()) log.Debug("no recovery without a restart", {{"because_of", obstacle}});
   return obstacle.empty();

@@ -24,10 +24,13 @@ class LossBoardTest : public ::testing::Test {
     std::unique_ptr<LossBoard> board;
   };
 
-  std::unique_ptr<Node> Join(int round = 0) {
+  std::unique_ptr<Node> Join(int round = 0, bool stands_in = false) {
     auto node = std::make_unique<Node>();
-    const rendezvous::Membership membership{
-        .round = round, .nnodes = 2, .master_addr = "127.0.0.1", .master_port = server_->port()};
+    const rendezvous::Membership membership{.round = round,
+                                            .nnodes = 2,
+                                            .master_addr = "127.0.0.1",
+                                            .master_port = server_->port(),
+                                            .stands_in = stands_in};
     node->board = std::make_unique<LossBoard>(
         io_, rendezvous::RendezvousOptions(), membership,
         LossBoard::Handlers{
@@ -67,6 +70,24 @@ TEST_F(LossBoardTest, WhoComesLateHearsAllOfIt) {
   const auto second = Join();
   while (second->heard.empty()) io_.run_one();
   EXPECT_THAT(second->heard, ElementsAre("1: 1 of 0"));
+}
+
+// The losses before are those of workers that it replaces, or that were replaced before it came.
+TEST_F(LossBoardTest, StandInHearsItsOwnLossesAndWhatFollows) {
+  const auto first = Join();
+  first->board->Announce({.node_rank = 0, .local_rank = 1, .rank = 1});
+  while (first->heard.empty()) io_.run_one();
+  const auto second = Join(/*round=*/0, /*stands_in=*/true);
+  for (int i = 0; i < 100; ++i) io_.poll();
+  EXPECT_THAT(second->heard, ElementsAre());
+  for (const int rank : {2, 3}) {
+    second->board->Announce({.node_rank = 1, .local_rank = rank - 2, .rank = rank});
+  }
+  while (second->heard.size() < 2) io_.run_one();
+  first->board->Announce({.node_rank = 0, .local_rank = 0, .rank = 0});
+  while (second->heard.size() < 3 || first->heard.size() < 4) io_.run_one();
+  EXPECT_THAT(second->heard, ElementsAre("2: 2 of 1", "3: 3 of 1", "4: 0 of 0"));
+  EXPECT_THAT(first->heard, ElementsAre("1: 1 of 0", "2: 2 of 1", "3: 3 of 1", "4: 0 of 0"));
 }
 
 TEST_F(LossBoardTest, SaysOnceThatTheStoreIsGone) {

@@ -147,6 +147,7 @@ TEST(ControlMessage, AMembershipComesBackAsItWas) {
   reach.membership.role_world_size = 16;
   reach.membership.master_addr = "::1";
   reach.membership.master_port = 65'000;
+  reach.membership.stands_in = true;
   const json message = ToJson(reach);
   const Membership back = *MembershipOf(message);
   EXPECT_EQ(NumberOf(message, "attempt"), 5);
@@ -160,6 +161,10 @@ TEST(ControlMessage, AMembershipComesBackAsItWas) {
   EXPECT_EQ(back.role_world_size, 16);
   EXPECT_EQ(back.master_addr, "::1");
   EXPECT_EQ(back.master_port, 65'000);
+  EXPECT_TRUE(back.stands_in);
+  json older = message;  // of a ddprun without spares that stand in
+  older.erase("stands_in");
+  EXPECT_FALSE(MembershipOf(older)->stands_in);
 }
 
 TEST(ControlMessage, RefusesRanksAndPortsThatMakeNoSense) {

@@ -523,6 +523,7 @@ TEST_F(RoundStateTest, AnUnfitSpareLeavesThePlaceToTheNext) {
   for (const NodeId id : {kA, kB, kC, kD}) Join(id);
   answering_ = false;
   Lose(kB);
+  Take(state_->OnAnswer(kA, attempt_, /*goes_on=*/false, now_));
   Join(kA);
   Take(state_->OnWithdraw(kC, {.message = "c is unfit"}, /*ends_job=*/false, now_));
   answering_ = true;

@@ -7,7 +7,9 @@ Needs DDPRUN_PROGRAM with ddp-trainer beside it, DDPRUN_SOURCE_DIR.
 """
 
 import os
+import random
 import signal
+import time
 
 import harness
 import recovery_runs
@@ -19,28 +21,32 @@ class FarRuns(recovery_runs.Runs):
 
     def begin(self, config, ranks, *flags):
         """Starts the nodes, whose output goes to common files. Returns node 0."""
-        name = config["run"]["name"]
         self.ranks = ranks
+        self.run_name = config["run"]["name"]
+        self.words = [f"--nnodes={self.nodes}", f"--nproc_per_node={ranks // self.nodes}",
+                      "--max_restarts=3", "--log_level=debug", *flags,
+                      self.write_config(config, self.run_name + ".json")]
+        self.port = harness.unused_port()
         self.jobs = []
-        port = harness.unused_port()
-        path = self.write_config(config, name + ".json")
-        files = [open(self.path(name + suffix), "a") for suffix in (".out", ".err")]
         for node in range(self.nodes):
-            place = ([f"--node_rank={node}", "--master_addr=127.0.0.1", f"--master_port={port}"]
-                     if self.backend == "static" else
-                     ["--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{port}", "--rdzv_id=7"])
-            self.jobs.append(self.start(
-                f"--nnodes={self.nodes}", *place, f"--nproc_per_node={ranks // self.nodes}",
-                "--max_restarts=3", "--log_level=debug", *flags, path, stdout=files[0],
-                stderr=files[1], env={"OMP_NUM_THREADS": "1"}))
-        for file in files:
-            file.close()
+            self.start_node(node)
         return self.jobs[0]
 
-    def end(self, job, name, code=0):
+    def start_node(self, node):
+        place = ([f"--node_rank={node}", "--master_addr=127.0.0.1", f"--master_port={self.port}"]
+                 if self.backend == "static" else
+                 ["--rdzv_backend=c10d", f"--rdzv_endpoint=127.0.0.1:{self.port}", "--rdzv_id=7"])
+        with (open(self.path(self.run_name + ".out"), "a") as out,
+              open(self.path(self.run_name + ".err"), "a") as err):
+            self.jobs.append(self.start(*place, *self.words, stdout=out, stderr=err,
+                                        env={"OMP_NUM_THREADS": "1"}))
+
+    def end(self, job, name, code=0, codes=None):
         for each in self.jobs:
             each.wait(timeout=10 * harness.DEADLINE_S)
-            self.assertEqual(each.returncode, code, self.text(name + ".err"))
+        expected = codes or [code] * len(self.jobs)
+        self.assertEqual(sorted(each.returncode for each in self.jobs), sorted(expected),
+                         self.text(name + ".err"))
         self.assert_nothing_left()
 
 
@@ -75,6 +81,101 @@ class FarRecovery(FarRuns):
         self.end(job, "hit")
         self.assertNotIn("; restart", self.text("hit.err"))
         self.assert_same("hit")
+
+
+class LostMachines(FarRuns):
+    """The agent of a node is killed, and its workers with it. Another node is a spare."""
+
+    backend = "c10d"
+
+    def start_node(self, node):
+        super().start_node(node)
+        if node > 0:
+            return
+        # The first node hosts the coordinator, and has rank 0 because it comes first.
+        harness.wait_until(
+            lambda: 'the coordinator says "progress"' in self.text(self.run_name + ".err"),
+            "the first node waits")
+
+    def agent_of(self, rank):
+        """The agent whose worker has this rank."""
+        agents = {job.pid: job for job in self.jobs}
+        pid = self.workers("hit")[rank]
+        while pid not in agents:
+            with open(f"/proc/{pid}/stat") as file:
+                pid = int(file.read().rsplit(")", 1)[1].split()[1])
+        return agents[pid]
+
+    def add_spare(self, job):
+        """Starts a node, and waits until the job has it as a spare."""
+        def told():
+            return self.text("hit.err").count('the coordinator says "progress"')
+
+        before = told()
+        self.start_node(len(self.jobs))
+        harness.wait_until(lambda: told() > before or job.poll() is not None,
+                           lambda: "a spare: " + self.text("hit.err")[-3000:])
+        time.sleep(5)  # so long it may load what its workers need
+
+    def lose_machine(self, job, victim):
+        """Kills the agent of the rank, and waits for a step with new workers."""
+        before = self.workers("hit")
+        agent = self.agent_of(victim)
+        lost = [rank for rank in before if self.agent_of(rank) is agent]
+        agent.kill()
+        agent.wait()
+        harness.wait_until(
+            lambda: job.poll() is not None or
+            all(self.workers("hit")[rank] != before[rank] for rank in lost),
+            lambda: f"new ranks {lost}: " + self.text("hit.err")[-3000:])
+        self.wait_for_step(job, "hit", self.steps_done("hit") + 3)
+        return {rank: pid for rank, pid in before.items() if rank not in lost}
+
+    def end_with_lost(self, job, lost):
+        self.end(job, "hit", codes=[0] * (len(self.jobs) - lost) + [-signal.SIGKILL] * lost)
+
+    def replace_machines(self, ranks, **sections):
+        # After each loss within a minute of the one before, new nodes wait twice as long.
+        kills, steps = (2, 3000) if recovery_runs.KILLS < 100 else (8, 25000)
+        self.whole(ranks, steps, **sections)
+        draw = random.Random(recovery_runs.SEED)
+        job = self.begin(recovery_runs.config_of("hit", steps, **sections), ranks, "--spares=1")
+        for kill in range(kills):
+            if kill >= 2:
+                time.sleep(2 ** (kill - 2))
+            self.wait_for_step(job, "hit", self.steps_done("hit") + 3)
+            self.add_spare(job)
+            # Node 0 has the store of the workers.
+            others = self.lose_machine(job, draw.randrange(ranks // self.nodes, ranks))
+            now = self.workers("hit")
+            for rank, pid in others.items():
+                self.assertEqual(now[rank], pid, self.text("hit.err")[-3000:])
+        self.end_with_lost(job, kills)
+        self.assertGreaterEqual(self.recovered("hit"), kills)
+        self.assertNotIn("; restart", self.text("hit.err"))
+        self.assert_same("hit")
+
+    def test_of_two_nodes_of_two_ranks_with_checkpoints(self):
+        self.replace_machines(4, checkpoint={"save_steps": 1},
+                              data={"validation_fraction": 0.2}, evaluation={"eval_steps": 10})
+
+    def test_of_three_nodes(self):
+        self.nodes = 3
+        self.replace_machines(3)
+
+    def test_that_kept_state(self):
+        """The memory is gone with the machine: all ranks restart from the checkpoint."""
+        sections = {"strategy": {"type": "zero1"}, "checkpoint": {"save_steps": 100}}
+        self.whole(2, 3000, **sections)
+        config = recovery_runs.config_of("hit", 3000, **sections)
+        config["run"]["recovery"] = "memory"
+        job = self.begin(config, 2, "--spares=1")
+        self.wait_for_step(job, "hit", 20)
+        self.add_spare(job)
+        others = self.lose_machine(job, 1)
+        self.assertNotEqual(self.workers("hit")[0], others[0])
+        self.end_with_lost(job, 1)
+        self.assertEqual(self.weights("hit"), self.weights("whole"))
 
 
 if __name__ == "__main__":

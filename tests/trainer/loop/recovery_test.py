@@ -128,10 +128,13 @@ class Recovery(recovery_runs.Runs):
         harness.wait_until(lambda: "; restart 1 of 3" in self.text("hit.err"), "the restart")
         job.send_signal(signal.SIGTERM)
         self.end(job, "hit", 75)
-        job = self.begin(config_of("off", 10**6), 2, "--max_restarts=0")
+        self.assertNotIn("allows no restarts", self.text("hit.err"))
+        job = self.begin(config_of("off", 10**6, run={"name": "off", "max_steps": 10**6,
+                                                       "recovery": "peer"}), 2, "--max_restarts=0")
         self.wait_for_step(job, "off", 5)
         os.kill(self.workers("off")[1], signal.SIGKILL)
         self.end(job, "off", 137)
+        self.assertEqual(self.text("off.err").count("allows no restarts"), 1)
 
 
 if __name__ == "__main__":
