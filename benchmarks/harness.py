@@ -124,6 +124,20 @@ def on_nodes(nodes, launcher, rest):
     return ["sh", "-c", "trap 'trap - TERM; kill 0' TERM; " + " & ".join(agents) + " & wait"]
 
 
+def with_a_spare(nodes, launcher, rest):
+    """The command that starts a launcher on so many nodes and one that waits, all here, in a job
+    whose nodes may change. The first node hosts the rendezvous."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    agents = [shlex.join(map(str, [*launcher, f"--nnodes={nodes}", "--rdzv_backend=c10d",
+                                   f"--rdzv_endpoint=127.0.0.1:{port}", "--rdzv_id=7",
+                                   f"--rdzv_conf=is_host={node == 0}", *rest]))
+              for node in range(nodes + 1)]
+    return ["sh", "-c", "trap 'trap - TERM; kill 0' TERM; " + " & sleep 1; ".join(agents)
+            + " & wait"]
+
+
 def measures_torch(options):
     """Whether PyTorch's side is measured: --only leaves it out, or it is not installed."""
     if options.only and "torch" not in options.only:

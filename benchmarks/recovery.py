@@ -8,6 +8,10 @@ it has saved. Each round kills one rank once, at a moment within a step.
 
 --nodes 2 divides the ranks among two agents, whose ranks are connected by TCP.
 
+--machine kills a whole node of two instead, the agent with its ranks, while a third one waits as a
+spare. "recovery": the spare takes its place. "restart": all ranks start again. torchrun gets a spare,
+too.
+
 --strategy zero1, zero2 or zero3: "recovery" is run.recovery "memory" with this strategy, and
 "restart" and --cost compare with the same strategy. torchrun's side stays DistributedDataParallel.
 
@@ -32,6 +36,7 @@ import turns
 SIZES = [1024, 4096, 4096, 1024]
 BATCH = 8
 WARM_STEPS = 12
+SPARE_SECONDS = 8  # until a spare has loaded what its ranks need
 WARM_BYTES = 1 << 30  # more than a rank's weights, gradients, moments and what it works with
 TURNS, TURN_STEPS = 12, 8  # of each job of a round of --cost
 
@@ -75,17 +80,27 @@ def warm_memory():
             memory[page] = 1
 
 
-def kill_one(process, program, folder, path, cold):
+def second_node(process):
+    """The pids of the agent of the second node and of all that it has started."""
+    agents = [pid for pid in harness.children(process.pid) if harness.children(pid)]
+    return [agents[1], *harness.descendants(agents[1])]
+
+
+def kill_one(process, program, folder, path, options):
     """Seconds from the kill to the end of the first step that was told after it, less the median
     step. FOLDER has what the process says."""
     turns.wait_for(lambda: len(turns.steps_of(path)) >= WARM_STEPS + 3, process, folder)
+    if options.machine:
+        time.sleep(SPARE_SECONDS)
     step = harness.median(turns.steps_between(turns.steps_of(path)[1:]))
     time.sleep(random.uniform(0, step))
-    victim = workers_of(process, program)[-2]  # launchers come before workers
-    if not cold:
+    # Launchers come before workers.
+    victims = second_node(process) if options.machine else [workers_of(process, program)[-2]]
+    if not options.cold:
         warm_memory()  # last: some hypervisors take it within a tenth of a second
     begin = time.time()
-    os.kill(victim, signal.SIGKILL)
+    for victim in victims:
+        os.kill(victim, signal.SIGKILL)
     # What ends sooner is the step under way, to which the victim had given all that it had.
     after = lambda: [told for told in turns.steps_of(path) if told > begin + step / 2]
     turns.wait_for(after, process, folder)
@@ -95,14 +110,15 @@ def kill_one(process, program, folder, path, cold):
 def ours(options, recovery):
     made = lambda folder: config(options, folder, recovery, saves=recovery == "none")
     with turns.job(options, made) as (process, folder, path):
-        return kill_one(process, b"ddp-trainer", folder, path, options.cold)
+        return kill_one(process, b"ddp-trainer", folder, path, options)
 
 
 def peer(options):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         with open(os.path.join(folder, "out"), "w", encoding="utf-8") as out:
+            on_nodes = harness.with_a_spare if options.machine else harness.on_nodes
             process = harness.start(
-                harness.on_nodes(
+                on_nodes(
                     options.nodes, harness.torchrun(options.ranks // options.nodes),
                     ["--max_restarts=1", "--monitor_interval=0.1",
                      str(harness.ROOT / "benchmarks/peers/recovery.py"), folder, str(BATCH),
@@ -110,7 +126,7 @@ def peer(options):
                 stdout=out, stderr=out)
             try:
                 return kill_one(process, b"peers/recovery.py\0", folder,
-                                os.path.join(folder, "metrics.jsonl"), options.cold)
+                                os.path.join(folder, "metrics.jsonl"), options)
             finally:
                 harness.stop(process)
 
@@ -142,6 +158,8 @@ def main():
     parser.add_argument("--ranks", type=int, default=4, help="default: %(default)s")
     parser.add_argument("--nodes", type=int, default=1,
                         help="among which the ranks are divided, all on this machine")
+    parser.add_argument("--machine", action="store_true",
+                        help="kill a whole node of two; another one is a spare")
     parser.add_argument("--strategy", default="ddp", choices=("ddp", "zero1", "zero2", "zero3"),
                         help="default: %(default)s")
     parser.add_argument("--accumulate", type=int, default=1,
@@ -151,6 +169,8 @@ def main():
     options = parser.parse_args()
     if options.accumulate > 1 and not options.cost:
         parser.error("--accumulate is for --cost")
+    if options.machine:
+        options.nodes = 2
     options.recovery = "peer" if options.strategy == "ddp" else "memory"
     if options.cost and options.only:
         parser.error("--cost compares its two sides with each other: leave --only out")

@@ -73,8 +73,12 @@ def job(options, make_config):
             json.dump(make_config(folder), file)
         with open(os.path.join(folder, "out"), "w", encoding="utf-8") as out:
             nodes = getattr(options, "nodes", 1)
-            command = harness.on_nodes(nodes, harness.ddprun(options, options.ranks // nodes),
-                                       ["--max_restarts=1", path])
+            launcher = harness.ddprun(options, options.ranks // nodes)
+            if getattr(options, "machine", False):
+                command = harness.with_a_spare(nodes, launcher,
+                                               ["--spares=1", "--max_restarts=1", path])
+            else:
+                command = harness.on_nodes(nodes, launcher, ["--max_restarts=1", path])
             process = harness.start(command, stdout=out, stderr=out)
             try:
                 yield process, folder, os.path.join(folder, "run/metrics.jsonl")

@@ -102,11 +102,14 @@ class MemoryCase(training.TrainingTest):
         self.assertEqual(process.returncode, 0, output)
         return usage.ru_maxrss * 1024
 
+    def is_close(self, estimated, measured):
+        return abs(estimated - measured) < 0.2 * measured
+
     def assert_close(self, estimated, measured, what):
         text = f"{what}: estimated {estimated / MIB:.0f} MiB, measured {measured / MIB:.0f} MiB"
         print(text, file=sys.stderr)
         self.assertGreater(measured, 200e6, text)
-        self.assertLess(abs(estimated - measured), 0.2 * measured, text)
+        self.assertTrue(self.is_close(estimated, measured), text)
 
     def compare(self, config, tiny_model):
         tiny = json.loads(json.dumps(config))
@@ -184,9 +187,10 @@ class Memory(MemoryCase):
         except FileNotFoundError:
             return 0
 
-    def peak_of_ranks(self, config, keys):
-        """Most bytes that the two ranks of a run held together between its third and last step."""
-        folder = "-".join(["run", *keys]).replace("=", "-")
+    def peak_of_ranks(self, config, keys, attempt):
+        """Most bytes that the two ranks of a run were seen to hold together between its third and
+        last step."""
+        folder = "-".join(["run", str(attempt), *keys]).replace("=", "-")
         sets = [word for key in (*keys, f"run.output_dir={folder}") for word in ("--set", key)]
         job = self.start("--nproc_per_node=2", *sets, self.write_config(config))
         peak = 0
@@ -220,21 +224,31 @@ class Memory(MemoryCase):
             cwd=self.folder, capture_output=True, text=True, timeout=harness.DEADLINE_S,
         )
         self.assertEqual(job.returncode, 0, job.stderr)
-        found = {}
-        for strategy in json.loads(job.stdout)["strategies"]:
-            name, estimated = strategy["name"], strategy["memory_per_machine"]
-            if name not in MEASURED:
-                continue
-            with self.subTest(name):
-                found[name] = estimated, self.peak_of_ranks(config, strategy["set"])
-                self.assert_close(*found[name], name)
-        self.assertEqual(list(found), MEASURED)
-        # Activations and what a process starts with are the same in these.
-        for name in {"zero1", "zero2", "zero3"} & set(MEASURED):
-            estimated, measured = (a - b for a, b in zip(found["ddp"], found[name]))
-            text = f"{name} saves {measured / MIB:.0f} MiB, by formula {estimated / MIB:.0f} MiB"
+        plans = {plan["name"]: plan for plan in json.loads(job.stdout)["strategies"]}
+        self.assertEqual([name for name in plans if name in MEASURED], MEASURED)
+        estimated = {name: plans[name]["memory_per_machine"] for name in MEASURED}
+        measured = dict.fromkeys(MEASURED, 0)
+        # On a busy machine a look may miss the peak. It never sees more.
+        for attempt in range(3):
+            for name in MEASURED:
+                peak = self.peak_of_ranks(config, plans[name]["set"], attempt)
+                measured[name] = max(measured[name], peak)
+            if all(self.is_close(estimated[name], measured[name]) for name in MEASURED) and all(
+                    abs(by_formula - saved) < 0.2 * by_formula
+                    for _, by_formula, saved in self.savings(estimated, measured)):
+                break
+        for name in MEASURED:
+            self.assert_close(estimated[name], measured[name], name)
+        for name, by_formula, saved in self.savings(estimated, measured):
+            text = f"{name} saves {saved / MIB:.0f} MiB, by formula {by_formula / MIB:.0f} MiB"
             print(text, file=sys.stderr)
-            self.assertLess(abs(estimated - measured), 0.2 * estimated, text)
+            self.assertLess(abs(by_formula - saved), 0.2 * by_formula, text)
+
+    def savings(self, estimated, measured):
+        """[(strategy, estimated and measured bytes less than with ddp)]: activations and what a
+        process starts with are the same in these."""
+        return [(name, estimated["ddp"] - estimated[name], measured["ddp"] - measured[name])
+                for name in ("zero1", "zero2", "zero3")]
 
 
 class MemoryLong(MemoryCase):
