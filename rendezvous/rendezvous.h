@@ -76,7 +76,7 @@ class Rendezvous {
 
   // A spare may take the place of a lost node if `can_go_on` returns true on all others: whether
   // the workers there can wait for new ones. Otherwise, and without this call, the round ends.
-  virtual void WhenNodeIsLost(std::function<bool()> /*can_go_on*/) {}
+  virtual void WhenNodeIsLost(const std::function<bool()>& /*can_go_on*/) {}
 
   // Ends the round on all nodes, and sets the node rank of `end`. Calls `done` when the other nodes
   // know, or after about a second; before a restart, the static back end waits until it knows how

@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <asio/io_context.hpp>
@@ -31,9 +30,7 @@ class ElasticRendezvous final : public Rendezvous,
 
   void Join(std::function<void(Result<Membership>)> done) override;
   void WatchRound(std::function<void(RoundEnd)> handler) override;
-  void WhenNodeIsLost(std::function<bool()> can_go_on) override {
-    can_go_on_ = std::move(can_go_on);
-  }
+  void WhenNodeIsLost(const std::function<bool()>& can_go_on) override { can_go_on_ = can_go_on; }
   void EndRound(RoundEnd end, std::function<void()> done) override;
   void Withdraw(RoundEnd end, std::function<void()> done) override;
   void Leave(std::function<void(Status)> done) override;
