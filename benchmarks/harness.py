@@ -111,6 +111,10 @@ def torchrun(ranks):
     return [VENV / "torchrun", f"--nproc_per_node={ranks}"]
 
 
+# A shell that is told to end tells its children, and waits until they have saved and ended.
+ALL_AT_ONCE = "trap 'trap \"\" TERM; kill 0; wait' TERM; "
+
+
 def on_nodes(nodes, launcher, rest):
     """The command that starts a launcher, ddprun or torchrun, on so many nodes, all here."""
     if nodes == 1:
@@ -121,7 +125,7 @@ def on_nodes(nodes, launcher, rest):
     agents = [shlex.join(map(str, [*launcher, f"--nnodes={nodes}", f"--node_rank={node}",
                                    "--master_addr=127.0.0.1", f"--master_port={port}", *rest]))
               for node in range(nodes)]
-    return ["sh", "-c", "trap 'trap - TERM; kill 0' TERM; " + " & ".join(agents) + " & wait"]
+    return ["sh", "-c", ALL_AT_ONCE + " & ".join(agents) + " & wait"]
 
 
 def with_a_spare(nodes, launcher, rest):
@@ -134,8 +138,7 @@ def with_a_spare(nodes, launcher, rest):
                                    f"--rdzv_endpoint=127.0.0.1:{port}", "--rdzv_id=7",
                                    f"--rdzv_conf=is_host={node == 0}", *rest]))
               for node in range(nodes + 1)]
-    return ["sh", "-c", "trap 'trap - TERM; kill 0' TERM; " + " & sleep 1; ".join(agents)
-            + " & wait"]
+    return ["sh", "-c", ALL_AT_ONCE + " & sleep 1; ".join(agents) + " & wait"]
 
 
 def measures_torch(options):

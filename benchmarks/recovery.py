@@ -9,8 +9,7 @@ it has saved. Each round kills one rank once, at a moment within a step.
 --nodes 2 divides the ranks among two agents, whose ranks are connected by TCP.
 
 --machine kills a whole node of two instead, the agent with its ranks, while a third one waits as a
-spare. "recovery": the spare takes its place. "restart": all ranks start again. torchrun gets a spare,
-too.
+spare. "recovery": the spare takes its place. "restart": all ranks start again. Without torchrun.
 
 --strategy zero1, zero2 or zero3: "recovery" is run.recovery "memory" with this strategy, and
 "restart" and --cost compare with the same strategy. torchrun's side stays DistributedDataParallel.
@@ -116,9 +115,8 @@ def ours(options, recovery):
 def peer(options):
     with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
         with open(os.path.join(folder, "out"), "w", encoding="utf-8") as out:
-            on_nodes = harness.with_a_spare if options.machine else harness.on_nodes
             process = harness.start(
-                on_nodes(
+                harness.on_nodes(
                     options.nodes, harness.torchrun(options.ranks // options.nodes),
                     ["--max_restarts=1", "--monitor_interval=0.1",
                      str(harness.ROOT / "benchmarks/peers/recovery.py"), folder, str(BATCH),
@@ -140,6 +138,8 @@ def measure_cost(options):
 def measure_recovery(options):
     sides = {"recovery": lambda: ours(options, options.recovery),
              "restart": lambda: ours(options, "none"), "torchrun": lambda: peer(options)}
+    if options.machine:
+        del sides["torchrun"]
     if options.only:
         sides = {name: sides[name] for name in options.only}
     found = {name: [] for name in sides}

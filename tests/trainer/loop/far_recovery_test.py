@@ -115,7 +115,16 @@ class LostMachines(FarRuns):
         self.start_node(len(self.jobs))
         harness.wait_until(lambda: told() > before or job.poll() is not None,
                            lambda: "a spare: " + self.text("hit.err")[-3000:])
-        time.sleep(5)  # so long it may load what its workers need
+        self.rest(5)  # so long the spare may load what its workers need
+
+    def rest(self, seconds):
+        """The workers do nothing for a while, so that the run does not end meanwhile."""
+        workers = self.workers("hit").values()
+        for pid in workers:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        for pid in workers:
+            os.kill(pid, signal.SIGCONT)
 
     def lose_machine(self, job, victim):
         """Kills the agent of the rank, and waits for a step with new workers."""
@@ -136,14 +145,15 @@ class LostMachines(FarRuns):
 
     def replace_machines(self, ranks, **sections):
         # After each loss within a minute of the one before, new nodes wait twice as long.
-        kills, steps = (2, 3000) if recovery_runs.KILLS < 100 else (8, 25000)
+        kills = 2 if recovery_runs.KILLS < 100 else 8
+        steps = 400 + 100 * kills
         self.whole(ranks, steps, **sections)
         draw = random.Random(recovery_runs.SEED)
         job = self.begin(recovery_runs.config_of("hit", steps, **sections), ranks, "--spares=1")
         for kill in range(kills):
-            if kill >= 2:
-                time.sleep(2 ** (kill - 2))
             self.wait_for_step(job, "hit", self.steps_done("hit") + 3)
+            if kill >= 2:
+                self.rest(2 ** (kill - 2))
             self.add_spare(job)
             # Node 0 has the store of the workers.
             others = self.lose_machine(job, draw.randrange(ranks // self.nodes, ranks))
@@ -165,9 +175,9 @@ class LostMachines(FarRuns):
 
     def test_that_kept_state(self):
         """The memory is gone with the machine: all ranks restart from the checkpoint."""
-        sections = {"strategy": {"type": "zero1"}, "checkpoint": {"save_steps": 100}}
-        self.whole(2, 3000, **sections)
-        config = recovery_runs.config_of("hit", 3000, **sections)
+        sections = {"strategy": {"type": "zero1"}, "checkpoint": {"save_steps": 50}}
+        self.whole(2, 400, **sections)
+        config = recovery_runs.config_of("hit", 400, **sections)
         config["run"]["recovery"] = "memory"
         job = self.begin(config, 2, "--spares=1")
         self.wait_for_step(job, "hit", 20)
