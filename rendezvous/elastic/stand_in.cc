@@ -31,6 +31,7 @@ StandIn::Next StandIn::OnAnswer(NodeId node, bool goes_on) {
 }
 
 StandIn::Next StandIn::OnSpare(bool reaches, Time now, Time stopped) {
+  if (!asked_.empty()) return Next::kWait;  // nobody has told it to reach the store
   has_reached_ = reaches;
   return reaches ? OnTime(now, stopped) : Next::kGiveUp;
 }

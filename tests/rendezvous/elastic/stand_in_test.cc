@@ -107,6 +107,16 @@ TEST_F(StandInTest, DoesNotComeIfTheSpareCannotReachTheStore) {
   ExpectRegrouped();
 }
 
+TEST_F(StandInTest, DoesNotComeBeforeAllHaveAnswered) {
+  Run();
+  Lose(2);
+  Answer(1, true);
+  Take(state_->OnReached(4, attempt_));
+  EXPECT_THAT(Told<StartRound>(), IsEmpty());
+  Answer(3, true);
+  EXPECT_THAT(Told<StartRound>(), ElementsAre(4));
+}
+
 TEST_F(StandInTest, DoesNotComeIfTheSpareIsGone) {
   Run();
   Lose(2);
