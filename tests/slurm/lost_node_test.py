@@ -1,7 +1,9 @@
 """Nodes that lose their power while a job runs: the others see silence, as after a real failure."""
 
+import json
 import os
 import time
+import unittest
 
 import slurm_test_case
 from slurm_test_case import DDPRUN, PLACE
@@ -96,6 +98,46 @@ class LostNodeTest(slurm_test_case.SlurmTest):
         self.wait_for(lambda: len(self.places(job)) == 2, lambda: self.output(job))
         self.lose_node(job, lambda: len(self.places(job)) == 4)
         self.check_second_round(job, 2)
+
+
+    @unittest.skipUnless("DDPRUN_TRAINER" in os.environ, "ddp-trainer is not built")
+    def test_a_spare_node_takes_the_place_in_a_run_that_goes_on(self):
+        """The rank of the other node stays: it repeats the step that it was in."""
+        config = self.write("train.json", json.dumps({
+            "run": {"max_steps": 10_000_000, "output_dir": os.path.join(self.folder, "run")},
+            "model": {"type": "mlp", "layer_sizes": [256, 512, 8]},
+            "training": {"loss": "mse", "per_device_train_batch_size": 16,
+                         "matmul_engine": "default"},
+            "data": {"format": "random", "num_samples": 1024, "input_size": 256, "target_size": 8},
+            "report": {"logging_steps": 1},
+            "checkpoint": {"save_steps": 0},
+        }))
+        self.job = job = self.sbatch(
+            f"srun --no-kill {DDPRUN} --nnodes=2 --spares=1 --max_restarts=1 {config}\n",
+            "--no-kill", "-wnode[1-3]")
+        self.wait_for(lambda: self.steps_done() >= 20, lambda: self.output(job))
+        time.sleep(6)  # so long the spare may load what its worker needs
+        # The spare has only the process that its worker will be forked from.
+        self.lost = max(("node2", "node3"), key=lambda node: self.cluster(
+            "node", node, "ps", "-eo", "args").count("ddp-trainer --template"))
+        self.cluster("power-off", self.lost)
+        self.wait_for(lambda: "was lost: recovered in" in self.output(job),
+                      lambda: self.output(job))
+        done = self.steps_done()
+        self.wait_for(lambda: self.steps_done() >= done + 20, lambda: self.output(job))
+        out = self.output(job)
+        gone = rf"node 1 \({self.lost}, pid \d+\) is gone: nothing was heard from it"
+        self.assertRegex(out, gone)
+        self.assertRegex(out, r"rank 1 was lost: recovered in [\d.]+ s, in step \d+")
+        self.assertNotIn("join anew", out)
+        self.assertNotIn("; restart", out)
+
+    def steps_done(self):
+        try:
+            with open(os.path.join(self.folder, "run/metrics.jsonl"), encoding="utf-8") as file:
+                return file.read().count('"split":"train"')
+        except FileNotFoundError:
+            return 0
 
 
 if __name__ == "__main__":
