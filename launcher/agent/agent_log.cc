@@ -40,8 +40,9 @@ void LogJoined(const AgentPlan& plan, const rendezvous::Membership& membership, 
                        {"master_addr", membership.master_addr},
                        {"master_port", std::to_string(membership.master_port)}});
   if (!plan.options.several_nodes()) return;
-  log.Info("all nodes joined", {{"nnodes", std::to_string(membership.nnodes)},
-                                {"world_size", std::to_string(membership.world_size)}});
+  log.Info(membership.stands_in ? "takes the place of the lost node" : "all nodes joined",
+           {{"nnodes", std::to_string(membership.nnodes)},
+            {"world_size", std::to_string(membership.world_size)}});
 }
 
 void LogStopSignal(

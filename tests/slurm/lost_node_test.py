@@ -128,6 +128,7 @@ class LostNodeTest(slurm_test_case.SlurmTest):
         out = self.output(job)
         gone = rf"node 1 \({self.lost}, pid \d+\) is gone: nothing was heard from it"
         self.assertRegex(out, gone)
+        self.assertIn("[ddprun n1] takes the place of the lost node", out)
         self.assertRegex(out, r"rank 1 was lost: recovered in [\d.]+ s, in step \d+")
         self.assertNotIn("join anew", out)
         self.assertNotIn("; restart", out)
