@@ -133,11 +133,12 @@ std::optional<FlightSnapshot> FlightReader::Read(int local_rank) const {
   snapshot.restarts = static_cast<int64_t>(Get(page.restarts));
   snapshot.progress = Get(page.progress);
   // The worker may have overwritten its page: a value out of range is not a generation.
-  const uint64_t recovery_generation = Get(page.recovery_generation) & ~kKeepsState;
+  const uint64_t recovery = Get(page.recovery_generation);
+  const uint64_t recovery_generation = recovery & ~kKeepsState;
   if (recovery_generation != 0 &&
       recovery_generation <= static_cast<uint64_t>(std::numeric_limits<int>::max())) {
     snapshot.recovery_generation = static_cast<int>(recovery_generation) - 1;
-    snapshot.keeps_state = (Get(page.recovery_generation) & kKeepsState) != 0;
+    snapshot.keeps_state = (recovery & kKeepsState) != 0;
   }
   snapshot.ended = Get(page.ended);
   snapshot.started = Get(page.started);

@@ -111,6 +111,12 @@ def torchrun(ranks):
     return [VENV / "torchrun", f"--nproc_per_node={ranks}"]
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 # A shell that is told to end tells its children, and waits until they have saved and ended.
 ALL_AT_ONCE = "trap 'trap \"\" TERM; kill 0; wait' TERM; "
 
@@ -119,9 +125,7 @@ def on_nodes(nodes, launcher, rest):
     """The command that starts a launcher, ddprun or torchrun, on so many nodes, all here."""
     if nodes == 1:
         return [*launcher, *rest]
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     agents = [shlex.join(map(str, [*launcher, f"--nnodes={nodes}", f"--node_rank={node}",
                                    "--master_addr=127.0.0.1", f"--master_port={port}", *rest]))
               for node in range(nodes)]
@@ -131,9 +135,7 @@ def on_nodes(nodes, launcher, rest):
 def with_a_spare(nodes, launcher, rest):
     """The command that starts a launcher on so many nodes and one that waits, all here, in a job
     whose nodes may change. The first node hosts the rendezvous."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     agents = [shlex.join(map(str, [*launcher, f"--nnodes={nodes}", "--rdzv_backend=c10d",
                                    f"--rdzv_endpoint=127.0.0.1:{port}", "--rdzv_id=7",
                                    f"--rdzv_conf=is_host={node == 0}", *rest]))

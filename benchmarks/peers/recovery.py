@@ -18,8 +18,7 @@ def main():
     folder, batch, save_at, sizes = sys.argv[1], *map(json.loads, sys.argv[2:])
     # Ranks that are started again would find the addresses of those before in the same store.
     store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
-    path = os.path.join(folder, "saved.pt")
-    start = dist.PrefixStore("again" if os.path.exists(path) else "first", store)
+    start = dist.PrefixStore(os.environ["TORCHELASTIC_RESTART_COUNT"], store)
     dist.init_process_group("gloo", store=start, rank=int(os.environ["RANK"]),
                             world_size=int(os.environ["WORLD_SIZE"]))
     torch.manual_seed(42)
@@ -28,6 +27,7 @@ def main():
         layers += [torch.nn.Linear(inputs, outputs), torch.nn.ReLU()]
     model = torch.nn.Sequential(*layers[:-1])
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
+    path = os.path.join(folder, "saved.pt")
     step = 0
     if os.path.exists(path):
         saved = torch.load(path, weights_only=True)

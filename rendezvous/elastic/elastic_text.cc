@@ -5,6 +5,19 @@
 
 namespace ddprun::rendezvous {
 
+namespace {
+
+// Calls use(entry) for the first entries of a list.
+template <typename List, typename Use>
+void UseFirst(const List& list, size_t count, const Use& use) {
+  for (const auto& entry : list) {
+    if (count-- == 0) return;
+    use(entry);
+  }
+}
+
+}  // namespace
+
 std::string NnodesText(int min_nodes, int max_nodes) {
   const std::string most = std::to_string(max_nodes);
   return min_nodes == max_nodes ? most : std::to_string(min_nodes) + " to " + most;
@@ -19,22 +32,19 @@ std::string NodeText(int rank, const NodeInfo& info) {
 }
 
 std::string WaitingText(const RoundNodes& nodes, const JobRules& rules) {
-  static constexpr int kNamed = 3;
+  static constexpr size_t kNamed = 3;
   std::string line = std::to_string(nodes.num_waiting()) + " of " +
                      NnodesText(rules.min_nodes, rules.max_nodes) + " nodes joined";
   const auto more = [](size_t all) { return std::to_string(all - kNamed) + " more nodes"; };
   const auto& absent = nodes.absent();
-  int named = 0;
-  for (auto one = absent.begin(); one != absent.end() && named < kNamed; ++one, ++named) {
-    line += ", waiting for " + NodeText(one->first, nodes.at(one->second).info) +
+  UseFirst(absent, kNamed, [&](const auto& node) {
+    line += ", waiting for " + NodeText(node.first, nodes.at(node.second).info) +
             " to stop its workers";
-  }
+  });
   if (absent.size() > kNamed) line += ", and for " + more(absent.size()) + " to stop theirs";
   const auto& lost = nodes.lost();
-  named = 0;
-  for (auto one = lost.begin(); one != lost.end() && named < kNamed; ++one, ++named) {
-    line += ", waiting for a replacement of " + one->second;
-  }
+  UseFirst(lost, kNamed,
+           [&](const auto& node) { line += ", waiting for a replacement of " + node.second; });
   if (lost.size() > kNamed) line += ", and of " + more(lost.size());
   return line;
 }
