@@ -1,6 +1,7 @@
 """ddprun --preload against the same command without it: the ranks are forked, and nothing else
 differs. Needs a Python with torch."""
 
+import _ctypes
 import getpass
 import json
 import os
@@ -118,6 +119,45 @@ class Rank(PreloadTest):
                     printed = job.out + job.err.partition("-- WORKER FAILED")[0]
                     texts.append(re.sub("0x[0-9a-f]+", "0x", printed))
                 self.assertEqual(texts[1], texts[0])
+
+    def test_loses_nothing_at_its_end(self):
+        self.script("registry.py", "files = []\ndef add(file):\n    files.append(file)\n")
+        script = self.script("leaves.py", """
+import atexit, ctypes, os, registry, threading, time
+class Late:
+    def __del__(self):
+        print("deleted", flush=True)
+kept, file = Late(), open(os.environ["FOLDER"] + "/unclosed", "w")
+file.write("text of Python")
+registry.files.append(open(os.environ["FOLDER"] + "/unclosed_in_a_module", "w"))
+registry.files[0].write("text in a module")
+libc = ctypes.CDLL(None)
+libc.fopen.restype = ctypes.c_void_p
+path = os.environ["FOLDER"] + "/unclosed_by_c"
+libc.fputs(b"text of C", ctypes.c_void_p(libc.fopen(path.encode(), b"w")))
+libc.puts(b"printed by C")
+atexit.register(print, "handler", flush=True)
+threading.Thread(target=lambda: (time.sleep(0.1), print("thread", flush=True))).start()
+""")
+        texts = {"unclosed": "text of Python", "unclosed_in_a_module": "text in a module",
+                 "unclosed_by_c": "text of C"}
+        for flags in ([], ["--preload=registry"]):
+            job = self.run_ranks(*flags, "--nproc_per_node=1", script)
+            self.assertEqual(job.returncode, 0, job.err)
+            self.assertEqual(job.out.splitlines(), ["printed by C", "thread", "handler", "deleted"])
+            for name, text in texts.items():
+                with open(self.path(name)) as file:
+                    self.assertEqual(file.read(), text)
+                os.remove(self.path(name))
+
+    def test_runs_the_exit_handlers_of_c_where_one_may_matter(self):
+        other = shutil.copy(_ctypes.__file__, self.path("other.so"))
+        for name, code, status in (("plain", "", 0), ("other", f"ctypes.CDLL({other!r})", 134)):
+            with self.subTest(name):
+                script = self.script("handler.py", "import ctypes\nlibc = ctypes.CDLL(None)\n"
+                                     f"libc.on_exit(libc.abort, None)\n{code}\n")
+                job = self.run_ranks("--preload=json", "--nproc_per_node=1", script)
+                self.assertEqual(job.returncode, status, job.err)
 
     def test_writes_torchs_error_file(self):
         script = self.script("recorded.py", """
