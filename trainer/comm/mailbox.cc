@@ -22,8 +22,15 @@ struct alignas(64) BlockHeader {
 // The pause of a wait that polls, because more than one event can end it.
 constexpr std::chrono::microseconds kPollTime{100};
 
+// Released blocks of so many bytes are kept for later messages of any size.
+constexpr size_t kIdleBytes = size_t{64} << 20;
+
 BlockHeader& HeaderOf(std::byte* block) {
   return *reinterpret_cast<BlockHeader*>(block);
+}
+
+bool IsReleased(std::byte* block) {
+  return HeaderOf(block).released.load(std::memory_order_acquire) != 0;
 }
 
 }  // namespace
@@ -50,10 +57,7 @@ Mailbox::~Mailbox() {
     if (receive->arriving != nullptr) cancel(receive->arriving->transfer);
   }
   for (const auto& message : unexpected_) cancel(message->transfer);
-  for (const Block& block : blocks_) {
-    const bool released = HeaderOf(block.data).released.load(std::memory_order_acquire) != 0;
-    if (released) region_.Free(self(), block.data);
-  }
+  FreeBlocks(0);
 }
 
 Mailbox::Handle Mailbox::Send(const void* data, size_t bytes, int to, int tag) {
@@ -106,15 +110,35 @@ Mailbox::Handle Mailbox::Receive(
 // more than the copy.
 Mailbox::Block Mailbox::TakeBlock(size_t bytes) {
   const size_t needed = sizeof(BlockHeader) + bytes;
-  for (Block& block : blocks_) {
-    if (HeaderOf(block.data).released.load(std::memory_order_acquire) == 0) continue;
-    if (block.capacity < needed || block.capacity > 4 * needed + 4096) continue;
-    HeaderOf(block.data).released.store(0, std::memory_order_relaxed);
-    return block;
+  const auto place = std::ranges::find_if(blocks_, [needed](const Block& block) {
+    return IsReleased(block.data) && block.capacity >= needed &&
+           block.capacity <= 4 * needed + 4096;
+  });
+  if (place != blocks_.end()) {
+    std::rotate(place, place + 1, blocks_.end());
+  } else {
+    FreeBlocks(std::max(kIdleBytes, 4 * needed));  // else messages that grow would fill the heap
+    std::byte* data = region_.Allocate(self(), needed);
+    if (data == nullptr) {
+      FreeBlocks(0);
+      data = region_.Allocate(self(), needed);
+    }
+    if (data == nullptr) return {};
+    blocks_.push_back({.data = data, .capacity = needed});
   }
-  Block block{.data = region_.Allocate(self(), needed), .capacity = needed};
-  if (block.data != nullptr) blocks_.push_back(block);
-  return block;
+  HeaderOf(blocks_.back().data).released.store(0, std::memory_order_relaxed);
+  return blocks_.back();
+}
+
+void Mailbox::FreeBlocks(size_t keep) {
+  size_t released = 0;
+  for (const Block& block : blocks_) released += IsReleased(block.data) ? block.capacity : 0;
+  std::erase_if(blocks_, [&](const Block& block) {
+    if (released <= keep || !IsReleased(block.data)) return false;
+    released -= std::min(released, block.capacity);
+    region_.Free(self(), block.data);
+    return true;
+  });
 }
 
 std::deque<std::shared_ptr<Mailbox::Message>>::iterator Mailbox::FirstFor(const Transfer& receive) {

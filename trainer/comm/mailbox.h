@@ -86,6 +86,8 @@ class Mailbox {
   void Record(Recording& recording, const Transfer& receive) const;
   Status GiveUp(Transfer& transfer);
   Block TakeBlock(size_t bytes);
+  // Frees released blocks, the longest unused first, until at most `keep` bytes of them are left.
+  void FreeBlocks(size_t keep);
   // Returns the rank because of whose end no message from `peer` can come. A receive from any rank
   // is lost if a rank ended without Cancel(), or if all other ranks ended.
   std::optional<int> LostFor(int peer) const;
@@ -107,7 +109,8 @@ class Mailbox {
   std::vector<ChannelReader> readers_;               // by place in the node
   std::list<Handle> receives_;                       // not done
   std::deque<std::shared_ptr<Message>> unexpected_;  // arrived before their receive
-  std::vector<Block> blocks_;                        // in use until the receiver sets their header
+  std::vector<Block> blocks_;                        // by their last use; the receiver sets their
+                                                     // header when they are free
 };
 
 }  // namespace ddprun::trainer

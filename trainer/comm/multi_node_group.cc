@@ -43,9 +43,8 @@ MultiNodeGroup::~MultiNodeGroup() {
   };
   // Nobody uses what is read after the loss of a rank.
   if (inbox_ == nullptr || (!losses().LostRank() && !WaitForReaders(*this, send_on))) return;
-  for (std::byte* inbox : {inbox_, old_inbox_}) {
-    if (inbox != nullptr) region().Free(self(), inbox);
-  }
+  old_inboxes_.push_back(inbox_);
+  FreeOldInboxes();
 }
 
 Status MultiNodeGroup::Ended(Status status) {
@@ -212,7 +211,7 @@ Status MultiNodeGroup::ShareRows(NodeOperation& operation,
                   static_cast<const std::byte*>(input) + rows.Offset(rank(), row) + begin, length);
     }
     DDPRUN_TRY(begin == 0 ? MeetAndCompare(operation) : Meet(operation));
-    if (old_inbox_ != nullptr) region().Free(self(), std::exchange(old_inbox_, nullptr));
+    FreeOldInboxes();
     const Status carried =
         link_ == nullptr ? Status() : ExchangeBlocks(operation, rows, inbox, begin);
     DDPRUN_TRY(MeetAndShare(operation, carried));
@@ -224,8 +223,10 @@ Status MultiNodeGroup::ShareRows(NodeOperation& operation,
                                            inbox.places[rows.Index(rank, row)]);
     };
     collect(begin, std::min(inbox.columns, rows.width - begin), source);
-    if (!small) DDPRUN_TRY(Meet(operation));  // the sources may change after this meeting
     begin += inbox.columns;
+    // The sources may change after this meeting; after a small operation the next one has another
+    // slot. Among 2,000 ranks a small operation has pieces, too.
+    if (!small || begin < rows.width) DDPRUN_TRY(Meet(operation));
   } while (begin < rows.width);
   return {};
 }
@@ -271,9 +272,13 @@ MultiNodeGroup::Inbox MultiNodeGroup::PlanInbox(const RankRows& rows) {
   return inbox;
 }
 
+// An operation that fails at its first meeting leaves an old inbox to the next one.
+void MultiNodeGroup::FreeOldInboxes() {
+  for (std::byte* const inbox : std::exchange(old_inboxes_, {})) region().Free(self(), inbox);
+}
+
 void MultiNodeGroup::GrowInbox(size_t bytes) {
-  DDPRUN_CHECK(old_inbox_ == nullptr);
-  old_inbox_ = inbox_;
+  if (inbox_ != nullptr) old_inboxes_.push_back(inbox_);
   inbox_ = region().Allocate(self(), bytes);
   DDPRUN_CHECK(inbox_ != nullptr);
   inbox_bytes_ = bytes;

@@ -80,6 +80,7 @@ class MultiNodeGroup : public RowCollectives {
                    const CollectRows& collect) override;
   Inbox PlanInbox(const RankRows& rows);
   void GrowInbox(size_t bytes);
+  void FreeOldInboxes();
   Status ExchangeBlocks(const NodeOperation& operation,
                         const RankRows& rows,
                         const Inbox& inbox,
@@ -92,7 +93,7 @@ class MultiNodeGroup : public RowCollectives {
   std::vector<std::byte> carry_buffer_;
   std::byte* inbox_ = nullptr;  // in this rank's heap
   size_t inbox_bytes_ = 0;
-  std::byte* old_inbox_ = nullptr;  // other ranks may still read it
+  std::vector<std::byte*> old_inboxes_;  // other ranks may still read them
 };
 
 }  // namespace ddprun::trainer

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -124,8 +125,8 @@ struct OperationQueue::State {
   // REQUIRES: mutex is held. The threads are detached, because the call of an OnDone() may wait for
   // the thread that destroys the queue (for Python's lock).
   static void AddThread(const std::shared_ptr<State>& state) {
-    ++state->serving;
     std::thread([state] { state->ThreadMain(state); }).detach();
+    ++state->serving;
   }
 
   // A thread that makes the call of an OnDone() does not serve, so another takes its place before:
@@ -152,7 +153,10 @@ struct OperationQueue::State {
     if (afterwards == nullptr) return false;
     {
       const std::lock_guard lock(mutex);
-      if (--serving == 0 && !stopping) AddThread(self);
+      try {
+        if (--serving == 0 && !stopping) AddThread(self);
+      } catch (const std::system_error&) {  // no more threads: this one serves after the call
+      }
     }
     afterwards();
     return true;

@@ -1,6 +1,7 @@
 #include "trainer/comm/mailbox.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <mutex>
 #include <numeric>
@@ -189,6 +190,36 @@ TEST(Mailbox, DeliversARandomExchangeWhole) {
       ASSERT_EQ(received[i], Numbers(peer * 1000 + tag, received[i].size()));
     }
   });
+}
+
+// Sends messages from rank 0 to rank 1, each after the one before has been received. Returns the
+// bytes of the shared memory at the end.
+int64_t SendInTurn(size_t heap_bytes, const std::vector<size_t>& sizes) {
+  const auto file = SharedRegion::CreateFile();
+  EXPECT_TRUE(file.has_value());
+  const auto region = SharedRegion::Map(*file, 2, 0, heap_bytes);
+  EXPECT_TRUE(region.has_value());
+  const auto sender = MailboxOf(**region, 0, 2);
+  const auto receiver = MailboxOf(**region, 1, 2);
+  for (const size_t size : sizes) {
+    const std::vector<std::byte> sent(size, std::byte(size % 251));
+    std::vector<std::byte> received(size);
+    EXPECT_TRUE(sender->Wait(*sender->Send(sent.data(), size, 1, 0), Soon()).ok()) << size;
+    const auto receive = receiver->Receive(received.data(), size, 0, 0);
+    EXPECT_TRUE(receiver->Wait(*receive, Soon()).ok());
+    EXPECT_TRUE(received == sent) << size;
+  }
+  struct stat status = {};
+  EXPECT_EQ(fstat(file->get(), &status), 0);
+  return status.st_blocks * 512;
+}
+
+TEST(Mailbox, GivesMemoryBackWhenMessagesGrow) {
+  constexpr size_t kMiB = 1 << 20;
+  std::vector<size_t> sizes;
+  for (size_t i = 0; i < 60; ++i) sizes.push_back(kMiB + i * kMiB / 8);  // 281 MiB
+  EXPECT_LT(SendInTurn(size_t{1} << 30, sizes), static_cast<int64_t>(96 * kMiB));
+  SendInTurn(16 * kMiB, sizes);  // the heap has place for the largest message, not for two
 }
 
 TEST(Mailbox, DeliversWhatAnEndedRankHasSent) {

@@ -409,6 +409,19 @@ TEST(MultiNodeGroup, NamesBothOperationsWhenNodesDisagree) {
   }
 }
 
+TEST(MultiNodeGroup, RefusesLargerOperationsAfterAnError) {
+  const auto errors = ErrorsOf({0, 0, 1}, [](Collectives& group, int rank) {
+    std::vector<std::byte> own(800'000), all(3 * own.size());
+    EXPECT_TRUE(group.AllGather(own.data(), all.data(), 200'000, Soon()).ok());
+    const Status mismatched =
+        rank == 1 ? group.AllReduce(own.data(), 25'000, DataType::kFloat32, Reduction::kSum, Soon())
+                  : group.AllGather(own.data(), all.data(), 400'000, Soon());
+    EXPECT_EQ(mismatched.error().title, "MISMATCHED COLLECTIVES");
+    return group.AllGather(own.data(), all.data(), 800'000, Soon());
+  });
+  for (const Error& error : errors) EXPECT_NE(error.title, "");
+}
+
 TEST(MultiNodeGroup, NamesTheRankThatDidNotComeOnEveryNode) {
   const auto errors = ErrorsOf({0, 0, 1, 1}, [](Collectives& group, int rank) -> Status {
     if (rank == 2) return {};
