@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <regex>
 #include <string_view>
 #include <utility>
 
@@ -71,8 +72,11 @@ Status SetAside(const std::string& path) {
 }  // namespace
 
 bool IsCheckpointFile(const std::string&, const std::string& name) {
-  const bool written = name.starts_with("shard-") || name.starts_with("rank-");
-  return written || name == kIndexFile || name == kCommitFile;
+  // With the ending of a file that AtomicFile has not finished.
+  static const std::regex pattern(
+      R"((shard-\d{5,}-of-\d{5,}\.safetensors|rank-\d{5,}\.json|index\.json|COMMIT))"
+      R"((\.\d+(-\d+)?\.tmp)?)");
+  return std::regex_match(name, pattern);
 }
 
 std::string CheckpointPath(const std::string& folder, int64_t step) {

@@ -60,7 +60,7 @@ Status PrepareCheckpointFolder(const std::string& folder, int64_t step);
 Status RemoveUnfinished(const std::string& folder, int64_t step, const std::string& keep = "");
 Status RemoveCheckpoint(const std::string& path);
 
-// Returns whether savers write a file of this name (base/owned_folder.h).
+// Returns whether savers write a file of exactly this name (base/owned_folder.h).
 bool IsCheckpointFile(const std::string& folder, const std::string& name);
 
 // Returns the folder of a step.

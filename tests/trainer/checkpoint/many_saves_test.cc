@@ -47,20 +47,25 @@ TEST(ManySaves, TakeNoMoreMemoryThanAFew) {
 }
 
 TEST(ManySaves, RemoveNothingThatTheyDidNotWrite) {
-  const CheckpointFolder folder;
-  const auto notes = [&](const std::string& name) { return folder.path() + name + "/notes.txt"; };
-  ASSERT_FALSE(SaveSmall(folder.path(), 1).error);
-  WriteAllOf(notes("/step-1"), "mine");
-  fs::create_directory(folder.path() + "/step-1.tmp-mine");
-  WriteAllOf(notes("/step-1.tmp-mine"), "mine");
-  const SaveOutcome outcome = SaveSmall(folder.path(), 2, "b", {.newest = 1});
-  EXPECT_FALSE(outcome.error);
-  ASSERT_TRUE(outcome.not_deleted);
-  EXPECT_NE(outcome.not_deleted->what.find("notes.txt"), std::string::npos);
-  EXPECT_EQ(ReadAll(notes("/step-1")), "mine");
-  EXPECT_EQ(ReadAll(notes("/step-1.tmp-mine")), "mine");
-  EXPECT_FALSE(SaveSmall(folder.path(), 1, "c").error);
-  EXPECT_EQ(ReadAll(notes("/step-1.aside-1")), "mine");
+  for (const std::string name : {"/notes.txt", "/shard-merged.safetensors", "/rank-0/notes.json",
+                                 "/rank-00000.json.bak", "/index.json.0.tmp~"}) {
+    const CheckpointFolder folder;
+    const auto notes = [&](const std::string& where) { return folder.path() + where + name; };
+    const auto write = [&](const std::string& where) {
+      fs::create_directories(fs::path(notes(where)).parent_path());
+      WriteAllOf(notes(where), "mine");
+    };
+    ASSERT_FALSE(SaveSmall(folder.path(), 1).error);
+    write("/step-1");
+    write("/step-1.tmp-mine");
+    const SaveOutcome outcome = SaveSmall(folder.path(), 2, "b", {.newest = 1});
+    EXPECT_FALSE(outcome.error);
+    ASSERT_TRUE(outcome.not_deleted) << name;
+    EXPECT_EQ(ReadAll(notes("/step-1")), "mine");
+    EXPECT_EQ(ReadAll(notes("/step-1.tmp-mine")), "mine");
+    EXPECT_FALSE(SaveSmall(folder.path(), 1, "c").error);
+    EXPECT_EQ(ReadAll(notes("/step-1.aside-1")), "mine");
+  }
 }
 
 }  // namespace
