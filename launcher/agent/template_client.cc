@@ -24,9 +24,15 @@ constexpr std::string_view kSocketVariable = "DDPRUN_TEMPLATE_FD";
 constexpr size_t kMaxMessageBytes = 64 << 10;
 constexpr size_t kMaxDescriptors = 5;
 
-std::string JsonText(const json& message) {
-  // Replaces invalid bytes, because environments may hold any bytes and JSON only UTF-8.
-  return message.dump(-1, ' ', false, json::error_handler_t::replace);
+// Returns each byte as the character of its number, in UTF-8, because JSON has only that.
+std::string Characters(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) {
+    const auto number = static_cast<unsigned char>(byte);
+    if (number >= 0x80) text += static_cast<char>(0xC0 | number >> 6);
+    text += static_cast<char>(number < 0x80 ? number : 0x80 | (number & 0x3F));
+  }
+  return text;
 }
 
 // Sends one datagram with descriptors. Returns 0 or the errno.
@@ -109,19 +115,21 @@ void TemplateClient::ForkWorkers(const std::vector<ForkOrder>& orders,
   forked_ = std::move(done);
   expected_pids_ = orders.size();
   for (const ForkOrder& order : orders) {
-    json env = json::object();
-    for (const auto& [name, value] : order.env.set) env[name] = value;
-    std::vector<std::string> unset = order.env.unset;
-    unset.emplace_back(kSocketVariable);
-    json fork = {
-        {"local_rank", order.local_rank}, {"env", std::move(env)}, {"unset", std::move(unset)}};
-    if (!order.argv.empty()) fork["argv"] = order.argv;
+    json env = json::object(), unset = {kSocketVariable}, argv = json::array();
+    for (const auto& [name, value] : order.env.set) env[Characters(name)] = Characters(value);
+    for (const std::string& name : order.env.unset) unset.push_back(Characters(name));
+    for (const auto& [place, word] : order.argv) argv.push_back({place, Characters(word)});
     Message message;
-    message.text = JsonText({{"fork", std::move(fork)}});
+    message.text = json{{"fork",
+                         {{"local_rank", order.local_rank},
+                          {"env", std::move(env)},
+                          {"unset", std::move(unset)},
+                          {"argv", std::move(argv)}}}}
+                       .dump();
     for (const int fd : order.fds) message.fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
     outgoing_.push_back(std::move(message));
   }
-  outgoing_.push_back(Message{JsonText({{"go", {{"agent_pid", ::getpid()}}}}), {}});
+  outgoing_.push_back(Message{json{{"go", {{"agent_pid", ::getpid()}}}}.dump(), {}});
   Send();
 }
 

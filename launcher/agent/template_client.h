@@ -1,10 +1,11 @@
 // The agent's side of the worker template: one process that has loaded what the node's workers
 // need, and forks them. The messages are one JSON datagram each on a SOCK_SEQPACKET socket:
 //   template -> agent  {"ready":true}, {"pids":[...]} in local rank order
-//   agent -> template  {"fork":{"local_rank":i,"env":{...},"unset":[...],"argv":[...]}} with the
-//                      descriptors [stdin, stdout, stderr, node memory] and, if there is one, the
-//                      flight recorder, then {"go":{"agent_pid":P}}. A worker without "argv" has
-//                      the words of the template's command.
+//   agent -> template  {"fork":{"local_rank":i,"env":{...},"unset":[...],"argv":[[k,word]...]}}
+//                      with the descriptors [stdin, stdout, stderr, node memory] and, if there is
+//                      one, the flight recorder, then {"go":{"agent_pid":P}}. "argv" has the words
+//                      that differ from the template's command; k counts from its end, from 1 on.
+//                      Variables and words may have any bytes: each is the character of its number.
 #pragma once
 
 #include <sys/types.h>
@@ -13,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <asio/io_context.hpp>
@@ -35,7 +37,7 @@ EnvironmentChange ChangeOf(const Environment& from, const Environment& to);
 struct ForkOrder {
   int local_rank = 0;
   EnvironmentChange env;
-  std::vector<std::string> argv = {};  // empty means that of the template's command
+  std::vector<std::pair<size_t, std::string>> argv = {};  // see the head of this file
   std::vector<int> fds = {};  // see the head of this file; borrowed until ForkWorkers() returns
 };
 

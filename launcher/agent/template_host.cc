@@ -17,6 +17,20 @@
 
 namespace ddprun::launcher {
 
+namespace {
+
+// Returns ForkOrder::argv. REQUIRES: both commands have as many words.
+std::vector<std::pair<size_t, std::string>> DifferentWords(const std::vector<std::string>& from,
+                                                           const std::vector<std::string>& to) {
+  std::vector<std::pair<size_t, std::string>> words;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (from[i] != to[i]) words.emplace_back(to.size() - i, to[i]);
+  }
+  return words;
+}
+
+}  // namespace
+
 TemplateHost::TemplateHost(const GroupSurroundings& surroundings,
                            const AgentPlan& plan,
                            Events events)
@@ -61,11 +75,10 @@ void TemplateHost::Start(std::span<const WorkerSpec> specs, Handlers handlers) {
     if (!fds) return handlers.on_done(fds.error());
     const int out = (*fds)->out.valid() ? (*fds)->out.get() : STDOUT_FILENO;
     const int err = (*fds)->err.valid() ? (*fds)->err.get() : STDERR_FILENO;
-    orders.push_back(
-        {.local_rank = specs[i].local_rank,
-         .env = ChangeOf(env_, specs[i].env),
-         .argv = specs[i].argv == plan_.target.argv ? std::vector<std::string>() : specs[i].argv,
-         .fds = {STDIN_FILENO, out, err}});
+    orders.push_back({.local_rank = specs[i].local_rank,
+                      .env = ChangeOf(env_, specs[i].env),
+                      .argv = DifferentWords(plan_.target.argv, specs[i].argv),
+                      .fds = {STDIN_FILENO, out, err}});
     std::ranges::copy(specs[i].inherited_fds, std::back_inserter(orders.back().fds));
   }
   SetBusy(true);

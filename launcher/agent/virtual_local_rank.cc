@@ -11,7 +11,7 @@ namespace ddprun::launcher {
 Status CheckVirtualLocalRank(const Environment& base, int local_world_size) {
   const std::optional<std::string> visible = base.Get("CUDA_VISIBLE_DEVICES");
   if (!visible) return {};
-  const auto count = std::ssize(SplitAt(*visible, ','));
+  const auto count = visible->empty() ? 0 : std::ssize(SplitAt(*visible, ','));
   if (local_world_size <= count) return {};
   return Error{.code = Code::kUsage,
                .title = "TOO FEW GPUS",

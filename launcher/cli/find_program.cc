@@ -30,14 +30,15 @@ bool IsExecutable(const std::string& path) {
 
 Error NotExecutable(const std::string& path) {
   const bool folder = IsFolder(path);
+  const std::string other = path.ends_with(".py") ? "leave --no_python out"
+                                                  : "give a Python script a name that ends in .py";
   return Error{.code = Code::kNotExecutable,
                .title = "PROGRAM NOT EXECUTABLE",
                .where = path,
                .what = folder ? path + " is a folder; expected a program."
                               : path + " exists, but may not be executed.",
                .hint = folder ? "Name the file to run in it."
-                              : "Make it executable (chmod +x " + path +
-                                    "), or give a Python script a name that ends in .py.",
+                              : "Make it executable (chmod +x " + path + "), or " + other + ".",
                .page = "program-not-executable"};
 }
 

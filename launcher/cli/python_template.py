@@ -162,16 +162,18 @@ def freeze():
 
 def flush_files():
     """Writes what open files of a rank hold. Python does it where it deletes a file, and at the end
-    of a rank it deletes nothing that only a module of the template refers to."""
+    of a rank it deletes nothing that only a module of the template refers to. Not for pipes: their
+    reader, or a thread that writes to one, may make this rank wait."""
     import gc
     import io
+    import stat
     buffered = (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
     for file in gc.get_objects():
-        if issubclass(type(file), buffered) and not file.closed:
-            try:
+        try:
+            if issubclass(type(file), buffered) and stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 file.flush()
-            except (OSError, ValueError):
-                continue  # as in Python, which has no one to tell
+        except Exception:
+            continue  # it is closed, or leads to no file; for a full disk Python has no word either
 
 
 def is_plain(path):
@@ -233,7 +235,12 @@ def fork_ranks(orders, agent, gate, sessions, parent):
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pids = []
     for order in orders:
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            for begun in pids:  # else the gate would open for them
+                os.kill(begun, signal.SIGKILL)
+            raise
         if pid == 0:
             begin_rank(gate, sessions, parent)
             return order
@@ -273,8 +280,12 @@ def fork_group(orders, agent, parent):
     return None
 
 
-def reseed():
-    """Gives a rank random numbers of its own. Python's module random does it at each fork."""
+def renew_modules():
+    """Gives a rank random numbers of its own, as Python's module random does at each fork, and
+    threading the number of the thread."""
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading.main_thread()._set_native_id()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
     if "torch" in sys.modules:
@@ -289,9 +300,9 @@ def take_over(order):
         os.dup2(fd, number)
         os.close(fd)
     for name in order["unset"]:
-        os.environb.pop(name.encode(), None)
+        os.environb.pop(name.encode("latin-1"), None)
     for name, value in order["env"].items():
-        os.environb[name.encode()] = value.encode()
+        os.environb[name.encode("latin-1")] = value.encode("latin-1")
     names = ("DDPRUN_NODE_MEMORY_FD", "DDPRUN_FLIGHT_RECORDER_FD")
     for name, fd in zip(names, order["fds"][3:]):
         os.set_inheritable(fd, True)
@@ -301,9 +312,10 @@ def take_over(order):
         parts = [part.partition("-") for part in os.environ["DDPRUN_CPUS"].split(",")]
         os.sched_setaffinity(0, {cpu for first, _, last in parts
                                  for cpu in range(int(first), int(last or first) + 1)})
-    if "argv" in order and len(sys.argv) > 1:  # the number of the local rank stands in a word
-        sys.argv[1:] = order["argv"][1 - len(sys.argv):]
-    reseed()
+    for from_end, word in order["argv"]:  # the number of the local rank stands in a word
+        if from_end < len(sys.argv):
+            sys.argv[-from_end] = os.fsdecode(word.encode("latin-1"))
+    renew_modules()
 
 
 def set_name(name):

@@ -92,7 +92,7 @@ bool IsPythonWithoutSuffix(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::getline(file, line);
   if (line.starts_with("#!")) return line.find("python") != std::string::npos;
-  return file.good() && !line.starts_with("\177ELF");
+  return file.is_open() && !line.starts_with("\177ELF");
 }
 
 // Refuses words after a config here, because ddp-trainer does not know other launchers' flags.

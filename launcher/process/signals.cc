@@ -15,7 +15,11 @@ namespace {
 // Signals that are always read: signals for the workers, and signals of a terminal.
 constexpr std::array kPassed = {SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH};
 
-bool IsIgnored(int signal) {
+// Returns whether the starter of this program wants it to live on after the signal, as nohup does
+// with SIGHUP. But a shell without job control ignores SIGINT and SIGQUIT in all that it starts in
+// the background: a user who sends them to this program means it.
+bool IsLeftIgnored(int signal) {
+  if (signal == SIGINT || signal == SIGQUIT) return false;
   struct sigaction action {};
   ::sigaction(signal, nullptr, &action);
   return action.sa_handler == SIG_IGN;
@@ -25,10 +29,10 @@ bool IsIgnored(int signal) {
 
 SignalMask::SignalMask(const std::vector<int>& stop_signals) {
   ::sigemptyset(&blocked_);
-  // Leaves ignored signals alone, because signalfd delivers a blocked signal even if it is ignored.
+  // signalfd delivers a blocked signal even if it is ignored.
   for (const auto& signals : {stop_signals, std::vector<int>(kPassed.begin(), kPassed.end())}) {
     for (const int signal : signals) {
-      if (!IsIgnored(signal)) ::sigaddset(&blocked_, signal);
+      if (!IsLeftIgnored(signal)) ::sigaddset(&blocked_, signal);
     }
   }
   // If SIGCHLD were ignored, the kernel would drop exit statuses.

@@ -17,7 +17,7 @@
 namespace ddprun::launcher {
 
 // Blocks `stop_signals`, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT, SIGWINCH and SIGCHLD, except ignored
-// ones (nohup, background jobs of a script), and ignores SIGPIPE, so that write() returns EPIPE.
+// ones (nohup) other than SIGINT and SIGQUIT, and ignores SIGPIPE, so that write() returns EPIPE.
 // The destructor drops pending signals and restores everything. Created before other threads.
 class SignalMask {
  public:

@@ -97,10 +97,25 @@ class Rank(PreloadTest):
 
     def test_gets_its_local_rank_as_an_argument(self):
         script = self.script("words.py", "import sys; print(sys.argv[1:])\n")
+        long = "long" * 25_000  # longer than a message between the agent and the template
         for flags in ([], ["--preload=json"]):
-            job = self.run_ranks(*flags, "--use_env=0", script, "x", "${local_rank}/y")
-            self.assertEqual(sorted(job.out.splitlines()),
-                             [f"['--local-rank={i}', 'x', '{i}/y']" for i in range(2)])
+            job = self.run_ranks(*flags, "--use_env=0", script, "x", "${local_rank}/y", long, long,
+                                 long)
+            self.assertEqual([line.replace(long, "l") for line in sorted(job.out.splitlines())],
+                             [f"['--local-rank={i}', 'x', '{i}/y', 'l', 'l', 'l']"
+                              for i in range(2)])
+
+    def test_has_names_in_any_encoding(self):
+        script = self.script("bytes.py", "import os, sys\nprint([os.environb[b'ROLE_NAME'], "
+                             "os.path.isdir(os.path.dirname(os.environ['TORCHELASTIC_ERROR_FILE'])"
+                             "), *map(os.fsencode, sys.argv[1:])])\n")
+        name = os.fsdecode(b"r\xe9sum\xe9 \xe2\x82\xac")
+        os.mkdir(self.path(name))
+        for flags in ([], ["--preload=json"]):
+            job = self.run_ranks(*flags, "--nproc_per_node=1", "--use_env=0", "--role", name,
+                                 "--log_dir", self.path(name), script, name + "${local_rank}")
+            self.assertEqual(job.out, str([os.fsencode(name), True, b"--local-rank=0",
+                                           os.fsencode(name + "0")]) + "\n", job.err)
 
     def test_ends_as_without_the_flag(self):
         ends = {
@@ -149,6 +164,28 @@ threading.Thread(target=lambda: (time.sleep(0.1), print("thread", flush=True))).
                 with open(self.path(name)) as file:
                     self.assertEqual(file.read(), text)
                 os.remove(self.path(name))
+
+    def test_ends_while_a_thread_writes_to_a_full_pipe(self):
+        self.script("registry.py", "class Registry:\n    files = []\n")
+        script = self.script("full.py", """
+import io, os, registry, threading, time
+reader, writer = os.pipe()
+pipe = os.fdopen(writer, "wb")
+def fill():
+    while True:
+        pipe.write(b"x" * 8192)
+threading.Thread(target=fill, daemon=True).start()
+detached = io.TextIOWrapper(io.BytesIO())
+detached.detach()
+registry.Registry.files.append(open(os.environ["FOLDER"] + "/kept", "w"))
+registry.Registry.files[0].write("text")
+time.sleep(0.2)
+print("done", flush=True)
+""")
+        job = self.run_ranks("--preload=registry", "--nproc_per_node=1", script)
+        self.assertEqual((job.returncode, job.out, job.err), (0, "done\n", ""))
+        with open(self.path("kept")) as file:
+            self.assertEqual(file.read(), "text")
 
     def test_runs_the_exit_handlers_of_c_where_one_may_matter(self):
         other = shutil.copy(_ctypes.__file__, self.path("other.so"))

@@ -49,6 +49,7 @@ def show(name):
         "stack": [(frame.filename, frame.function) for frame in inspect.stack()],
         "env": {k: v for k, v in os.environ.items() if not k.startswith(of_one_job)},
         "env_names": sorted(os.environ), "cwd": os.getcwd(), "command": command,
+        "thread": threading.main_thread().native_id == os.getpid(),
         "threads": len(os.listdir("/proc/self/task")), "alive": threading.active_count(),
         "handlers": [repr(signal.getsignal(one)) for one in signal.valid_signals()],
         "mask": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])), "descriptors": descriptors(),

@@ -102,6 +102,13 @@ class Forwarding(harness.LauncherTest):
         job.send_signal(signal.SIGTERM)
         self.finish(job)
 
+    def test_stops_at_a_sigint_that_a_shell_without_job_control_ignores(self):
+        job = self.start_trapping(preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN))
+        job.send_signal(signal.SIGINT)
+        self.finish(job)
+        self.assertEqual(job.returncode, 128 + signal.SIGINT)
+        self.assert_nothing_left()
+
     def test_gives_workers_the_signal_mask_and_dispositions_it_was_started_with(self):
         command = "grep -E '^Sig(Blk|Ign)' /proc/self/status"
         plain = subprocess.run(["sh", "-c", command], capture_output=True, text=True)

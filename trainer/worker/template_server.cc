@@ -114,6 +114,17 @@ std::optional<Message> Receive(const UniqueFd& socket) {
             .page = "bad-message"});
 }
 
+// Returns the bytes whose numbers the characters have.
+std::string BytesOf(const std::string& characters) {
+  std::string bytes;
+  for (size_t i = 0; i < characters.size(); ++i) {
+    const auto first = static_cast<unsigned char>(characters[i]);
+    const bool two = first >= 0x80 && i + 1 < characters.size();
+    bytes += static_cast<char>(two ? (first & 3) << 6 | (characters[++i] & 0x3F) : first);
+  }
+  return bytes;
+}
+
 Request ReadRequest(Message message, const Environment& base) {
   const json& fork = message.body["fork"];
   if (message.descriptors.size() < kNeededDescriptors || !fork.is_object() ||
@@ -122,10 +133,10 @@ Request ReadRequest(Message message, const Environment& base) {
   }
   Request request{base, {}};
   for (const json& name : fork.value("unset", json::array())) {
-    request.environment.Unset(name.get<std::string>());
+    request.environment.Unset(BytesOf(name.get<std::string>()));
   }
   for (const auto& [name, value] : fork["env"].items()) {
-    request.environment.Set(name, value.get<std::string>());
+    request.environment.Set(BytesOf(name), BytesOf(value.get<std::string>()));
   }
   for (size_t i = 0; i < std::min(kDescriptors, message.descriptors.size()); ++i) {
     request.descriptors[i] = std::move(message.descriptors[i]);
