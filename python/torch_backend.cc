@@ -141,37 +141,52 @@ TorchBackend::Work TorchBackend::Run(c10d::OpType type,
                                      const char* title,
                                      const Tensors& tensors,
                                      const Start& start) {
-  if (IsForked() || group_ == nullptr) {
+  const auto group = Group();
+  if (group == nullptr) {
     C10_THROW_ERROR(DistBackendError,
                     "ddprun: " + c10d::opTypeToString(type) +
                         (IsForked() ? " in a forked child: the group belongs to its parent."
                                     : " after the group was shut down."));
   }
   auto work = c10::make_intrusive<TorchWork>(getRank(), type, title, tensors);
-  Translated([&] { work->SetWork(start(*group_)); });
+  Translated([&] { work->SetWork(start(*group)); });
   return work;
 }
 
+c10::intrusive_ptr<HostProcessGroup> TorchBackend::Group() const {
+  if (IsForked()) return nullptr;
+  const std::lock_guard lock(mutex_);
+  return group_;
+}
+
 void TorchBackend::setTimeout(std::chrono::milliseconds timeout) {
-  if (group_ != nullptr) group_->setTimeout(timeout);
+  if (const auto group = Group()) group->setTimeout(timeout);
 }
 
 void TorchBackend::abort() {
-  if (!IsForked() && group_ != nullptr) group_->abort();
+  if (const auto group = Group()) group->abort();
 }
 
+// Another thread may be in a call of the group, which ends soon after the abort and frees it then.
 void TorchBackend::shutdown() {
-  if (!IsForked()) group_.reset();
+  const auto group = Group();
+  if (group == nullptr) return;
+  {
+    const std::lock_guard lock(mutex_);
+    group_.reset();
+  }
+  group->abort();
 }
 
 uint64_t TorchBackend::getSequenceNumberForGroup() {
-  return group_ == nullptr ? 0 : group_->getSequenceNumberForGroup();
+  const auto group = Group();
+  return group == nullptr ? 0 : group->getSequenceNumberForGroup();
 }
 
 at::Tensor TorchBackend::allocateTensor(long size, at::TensorOptions options) {
-  if (!IsForked() && group_ != nullptr) {
+  if (const auto group = Group()) {
     try {
-      return group_->allocateTensor(size, options);
+      return group->allocateTensor(size, options);
     } catch (const Failure&) {  // the shared memory is full: other memory does, too
     }
   }

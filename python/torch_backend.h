@@ -6,6 +6,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -88,8 +89,12 @@ class TorchBackend : public c10d::Backend {
   template <typename Start>
   Work Run(c10d::OpType type, const char* title, const Tensors& tensors, const Start& start);
   bool IsForked() const { return ::getpid() != owner_; }
+  // Returns nullptr after shutdown() and in a forked child. The caller keeps the group alive while
+  // it uses it, because another thread may call shutdown().
+  c10::intrusive_ptr<HostProcessGroup> Group() const;
 
   const pid_t owner_ = ::getpid();
+  mutable std::mutex mutex_;                    // guards group_
   c10::intrusive_ptr<HostProcessGroup> group_;  // nullptr after shutdown()
 };
 

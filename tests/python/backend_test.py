@@ -57,6 +57,12 @@ class Backend(unittest.TestCase):
     def test_many_groups(self):
         self.run_ranks("groups")
 
+    def test_a_group_may_be_destroyed_while_a_thread_uses_it(self):
+        self.run_ranks("destroyed_in_use")
+
+    def test_layouts(self):
+        self.run_ranks("layouts")
+
     def test_initialised_again(self):
         self.run_ranks("again", "two_backends")
 

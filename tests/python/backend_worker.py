@@ -9,6 +9,7 @@ import pathlib
 import resource
 import signal
 import sys
+import threading
 import time
 
 import ddprun.torch  # registers the backend
@@ -197,6 +198,44 @@ def few_groups(rank, size, _gloo):
             tensor = torch.full((1000,), float(rank))
             dist.all_reduce(tensor, group=group)
             assert tensor.eq(sum(ranks)).all(), tensor
+
+
+def destroyed_in_use(_rank, _size, gloo):
+    """A thread uses each group while another destroys it."""
+    for _ in range(20):
+        group = dist.new_group(backend="ddprun")
+        ended = []
+
+        def work():
+            try:
+                while True:
+                    dist.all_reduce(torch.ones(1000), group=group)
+            except (dist.DistBackendError, ValueError) as error:  # ValueError: torch has no group
+                ended.append(str(error))
+        thread = threading.Thread(target=work)
+        thread.start()
+        time.sleep(0.02)
+        dist.destroy_process_group(group)
+        thread.join()
+        assert ended
+        dist.barrier(group=gloo)
+
+
+def layouts(rank, size, _gloo):
+    """Tensors whose elements share memory (with which Gloo writes beyond it), or lie in another
+    order."""
+    tensor = torch.full((1, 3), float(rank + 1)).expand(4, 3)
+    dist.all_reduce(tensor)
+    same(tensor, torch.full((4, 3), size * (size + 1) / 2), "all_reduce")
+    dist.broadcast(tensor, 1)
+    same(tensor, torch.full((4, 3), size * (size + 1) / 2), "broadcast")
+    inputs = torch.arange(3. * size).reshape(3, size).t()
+    output = torch.zeros(1, 3)
+    dist.reduce_scatter_tensor(output, inputs)
+    same(output, size * inputs[rank:rank + 1], "reduce_scatter")
+    splits = [-1, 5, *[0] * (size - 2)]
+    expect_error(lambda: dist.all_to_all_single(torch.zeros(4), torch.zeros(4), splits, splits),
+                 "splits")
 
 
 def again(_rank, size, _gloo):

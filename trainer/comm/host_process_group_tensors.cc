@@ -136,6 +136,15 @@ void Unpack(const at::Tensor& packed, const std::vector<at::Tensor>& tensors) {
   at::_foreach_copy_(tensors, at::unflatten_dense_tensors(packed, tensors));
 }
 
+void CopyBack(at::Tensor from, at::Tensor to) {
+  for (int64_t dimension = 0; dimension < to.dim(); ++dimension) {
+    if (to.stride(dimension) != 0 || to.size(dimension) < 2) continue;
+    from = from.narrow(dimension, 0, 1);
+    to = to.narrow(dimension, 0, 1);
+  }
+  to.copy_(from);
+}
+
 bool OnDevice(const std::vector<at::Tensor>& tensors) {
   return !tensors.empty() && !tensors[0].is_cpu();
 }

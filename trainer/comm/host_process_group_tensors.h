@@ -53,6 +53,9 @@ c10::intrusive_ptr<c10d::Work> Staged(
     bool async,
     const std::function<c10::intrusive_ptr<c10d::Work>(std::vector<at::Tensor>& host)>& start);
 
+// Copies `from` to `to`, which may be expanded: its equal elements share memory.
+void CopyBack(at::Tensor from, at::Tensor to);
+
 // Runs `operation` on the data of `tensor`. If the tensor is not contiguous, uses a contiguous copy
 // and copies the result back.
 template <typename Operation>
@@ -60,7 +63,7 @@ Status OnContiguous(const at::Tensor& tensor, const Operation& operation) {
   if (tensor.is_contiguous()) return operation(tensor.data_ptr());
   const at::Tensor copy = tensor.contiguous();
   DDPRUN_TRY(operation(copy.data_ptr()));
-  tensor.copy_(copy);
+  CopyBack(copy, tensor);
   return {};
 }
 

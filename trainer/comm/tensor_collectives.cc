@@ -35,8 +35,12 @@ std::vector<size_t> PartBytes(const at::Tensor& tensor,
   std::vector<int64_t> counts = splits;
   if (counts.empty()) counts.assign(n, rows / size);
   int64_t total = 0;
-  for (const int64_t count : counts) total += count;
-  if (counts.size() != n || total != rows) {
+  bool negative = false;
+  for (const int64_t count : counts) {
+    total += count;
+    negative = negative || count < 0;
+  }
+  if (counts.size() != n || total != rows || negative) {
     RefuseTensor(
         "all_to_all was given splits that do not add up to the tensor's first dimension (" +
             std::to_string(rows) + ") over " + std::to_string(size) + " ranks.",
@@ -128,7 +132,7 @@ TensorCollectives::Work TensorCollectives::reduce(Tensors& tensors,
                const at::Tensor data = tensor.contiguous();
                DDPRUN_TRY(core->group.Reduce(data.data_ptr(), static_cast<size_t>(data.numel()),
                                              type, reduction, root, core->Deadline(timeout)));
-               if (core->group.rank() == root && !data.is_same(tensor)) tensor.copy_(data);
+               if (core->group.rank() == root && !data.is_same(tensor)) CopyBack(data, tensor);
                return {};
              });
 }
@@ -271,17 +275,20 @@ TensorCollectives::Work TensorCollectives::_reduce_scatter_base(
 TensorCollectives::Work TensorCollectives::reduce_scatter_tensor_coalesced(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   CheckPairs(outputs, inputs, "reduce_scatter");
+  Tensors flat;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    CheckMultiple(inputs[i], outputs[i], getSize(), "reduce_scatter");
-    ReductionOf(options.reduceOp, TypeOf(inputs[i]));
+    CheckOnHost(inputs[i]);
+    flat.push_back(inputs[i].contiguous());
+    CheckMultiple(flat[i], outputs[i], getSize(), "reduce_scatter");
+    ReductionOf(options.reduceOp, TypeOf(flat[i]));
   }
   return Run(c10d::OpType::_REDUCE_SCATTER_BASE, options.asyncOp, outputs,
-             [core = core_.get(), outputs, inputs, op = options.reduceOp,
+             [core = core_.get(), outputs, flat, op = options.reduceOp,
               timeout = options.timeout]() -> Status {
-               for (size_t i = 0; i < inputs.size(); ++i) {
-                 const DataType type = TypeOf(inputs[i]);
+               for (size_t i = 0; i < flat.size(); ++i) {
+                 const DataType type = TypeOf(flat[i]);
                  DDPRUN_TRY(OnContiguous(outputs[i], [&](void* data) {
-                   return core->group.ReduceScatter(inputs[i].data_ptr(), data,
+                   return core->group.ReduceScatter(flat[i].data_ptr(), data,
                                                     static_cast<size_t>(outputs[i].numel()), type,
                                                     ReductionOf(op, type), core->Deadline(timeout));
                  }));
