@@ -195,6 +195,16 @@ void CheckLoss(Checker& check) {
   CheckClassWeights(check, tokens || plugin);
 }
 
+// Returns the metric that an evaluation has without evaluation.metrics; "" means that only the data
+// decides. Plugins may have their own.
+std::string MetricOfTask(const Config& config) {
+  const ModelType type = config.model.type;
+  if (type == ModelType::kPlugin) return config.checkpoint.save_best;
+  const bool tokens = type == ModelType::kGpt || type == ModelType::kLlama;
+  if (!tokens && config.data.target_type != TargetType::kClass) return "";
+  return std::string(Word(tokens ? Metric::kPerplexity : Metric::kAccuracy));
+}
+
 void CheckCheckpoints(Checker& check) {
   const std::string& best = check.config.checkpoint.save_best;
   const std::vector<std::string>& metrics = check.config.evaluation.metrics;
@@ -207,8 +217,8 @@ void CheckCheckpoints(Checker& check) {
   if (!known && check.config.model.type != ModelType::kPlugin) {
     check.Conflict("checkpoint.save_best", "\"" + best + "\" is neither \"loss\" nor a metric:",
                    ChoiceHint("checkpoint.save_best", best, words));
-  } else if (known && !best.empty() && best != "loss" && !metrics.empty() &&
-             std::ranges::count(metrics, best) == 0) {
+  } else if (known && !best.empty() && best != "loss" && std::ranges::count(metrics, best) == 0 &&
+             (!metrics.empty() || best != MetricOfTask(check.config))) {
     check.Conflict("checkpoint.save_best", "\"" + best + "\" is not computed in this run:",
                    "Add it to evaluation.metrics.");
   }

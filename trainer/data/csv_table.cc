@@ -238,9 +238,9 @@ class Reader {
     const std::string_view text = TrimBlanks(field);
     if (IsMissing(text)) return Missing(column, may_miss);
     const std::optional<double> number = ParseNumber(text);
-    if (number && std::isfinite(*number)) return number;
+    if (number && std::abs(*number) <= std::numeric_limits<float>::max()) return number;
     Bad("Column \"" + column + "\" is \"" + ShortenForMessage(text) +
-        "\"; a number was expected. " +
+        "\"; a number " + (number ? "of float32 " : "") + "was expected. " +
         "data.categorical_columns takes the values of a column as names.");
     return std::nullopt;
   }

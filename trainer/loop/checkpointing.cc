@@ -136,6 +136,8 @@ void Checkpointing::Begin(int64_t step,
 
 void Checkpointing::NoteRestored(int64_t step) {
   begun_ = {.step = step};
+  // The best of this run's checkpoints is one of its own.
+  if (place_.of_another_run) best_ = std::numeric_limits<double>::quiet_NaN();
   if (early_.is_due()) plan_.total_steps = step;
 }
 

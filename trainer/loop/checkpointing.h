@@ -22,9 +22,10 @@ namespace ddprun::trainer {
 
 // The place of checkpoints, equal on all ranks.
 struct CheckpointPlace {
-  std::string run = {};      // the run's folder
-  std::string folder = {};   // of this run's checkpoints
-  std::string attempt = {};  // SaveRequest::attempt: of this start alone
+  std::string run = {};         // the run's folder
+  std::string folder = {};      // of this run's checkpoints
+  std::string attempt = {};     // SaveRequest::attempt: of this start alone
+  bool of_another_run = false;  // the checkpoint from which this run begins
 };
 
 // One thread. All ranks call the same methods.

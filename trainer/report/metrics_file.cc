@@ -1,6 +1,7 @@
 #include "trainer/report/metrics_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -248,6 +249,12 @@ void MetricsFile::OnEnd(const RunEnd& end, ReportTime now) {
 }
 
 void MetricsFile::Append(const std::string& line) {
+  struct stat opened = {};
+  if (::fstat(fd_.get(), &opened) == 0 && opened.st_nlink == 0) {
+    warned_.OnNote("warning: " + path_ + " was removed; it goes on with step " +
+                   std::to_string(step_));
+    if (Result<UniqueFd> again = OpenToAppend(path_)) fd_ = *std::move(again);
+  }
   const Status status = AppendLine(fd_.get(), line, path_);
   if (status.ok() || std::exchange(has_warned_, true)) return;
   warned_.OnNote("warning: metrics are being lost from step " + std::to_string(step_) +

@@ -45,9 +45,12 @@ std::string SaveWithoutSharedFolder(const Job& job,
 }
 
 SharedStart Share(c10d::Backend* control, const RunStart& start) {
-  return ShareStart(
-      control,
-      {.place = start.place, .saved = start.checkpoint ? SavedRun(*start.checkpoint) : SavedRun()});
+  SharedStart own{.place = start.place};
+  if (start.checkpoint) {
+    own.saved = SavedRun(*start.checkpoint);
+    own.place.of_another_run = start.folder.made || start.checkpoint->path() == start.folder.origin;
+  }
+  return ShareStart(control, own);
 }
 
 // A collective. Each rank that sees the checkpoint opens it as `opened`, unless `start` has it, and

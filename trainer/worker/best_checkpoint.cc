@@ -31,7 +31,7 @@ std::optional<StoredCheckpoint> BestOf(std::span<const StoredCheckpoint> stored)
 std::string BestText(const std::string& score, const std::string& folder) {
   const auto best = FindBest(folder);
   if (!best) return "which step was the best is not known: " + best.error().what;
-  if (!*best) return "no step has a " + score + " (checkpoint.save_best): nothing was evaluated";
+  if (!*best) return "no checkpoint of this run has a " + score + " (checkpoint.save_best)";
   return "the best " + score + ", " + LossText(*(*best)->score) + ", was that of step " +
          std::to_string((*best)->step) + "; its weights: ddp-trainer checkpoint export " +
          QuoteForShell((*best)->path) + " --to=FOLDER";

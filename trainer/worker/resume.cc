@@ -1,7 +1,6 @@
 #include "trainer/worker/resume.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <chrono>
 #include <filesystem>
@@ -17,7 +16,6 @@
 #include "base/text.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_text.h"
-#include "trainer/config/keys.h"
 #include "trainer/job/run_text.h"
 #include "trainer/job/step_plan.h"
 #include "trainer/loop/checkpointing.h"
@@ -176,34 +174,6 @@ std::string RunOf(const Checkpoint& checkpoint) {
   return owner && *owner ? (*owner)->run_folder : folder.parent_path().string();
 }
 
-// Returns whether a run may change the key when it resumes.
-bool IsFree(const Key& key) {
-  constexpr std::array<std::string_view, 4> kSections = {"comm", "checkpoint", "evaluation",
-                                                         "report"};
-  constexpr std::array<std::string_view, 16> kKeys = {
-      "run.name", "run.output_dir", "run.max_time", "run.resume", "run.device", "run.recovery",
-      "data.dataloader_num_workers", "data.dataloader_prefetch_factor",
-      // CompareRuns() compares the samples of a step instead.
-      "training.per_device_train_batch_size", "training.gradient_accumulation_steps",
-      "training.per_device_eval_batch_size", "training.gradient_checkpointing",
-      "training.stop_on_bad_loss", "strategy.bucket_cap_mb", "strategy.first_bucket_mb",
-      "strategy.overlap"};
-  return std::ranges::find(kSections, key.section) != kSections.end() ||
-         std::ranges::find(kKeys, key.Path()) != kKeys.end();
-}
-
-std::vector<std::string> ChangedKeys(const json& before, const json& now) {
-  std::vector<std::string> lines;
-  for (const Key& key : AllKeys()) {
-    const json::json_pointer place =
-        json::json_pointer() / std::string(key.section) / std::string(key.name);
-    if (IsFree(key) || !before.contains(place) || before[place] == now[place]) continue;
-    lines.push_back(key.Path() + " was " + before[place].dump() + " until here, and is " +
-                    now[place].dump() + " from here on.");
-  }
-  return lines;
-}
-
 }  // namespace
 
 bool IsRestart(const Environment& environment) {
@@ -264,13 +234,6 @@ RunFolder TakeOverRun(const std::string& path,
   return folder;
 }
 
-SavedRun::SavedRun(const Checkpoint& checkpoint)
-    : path(checkpoint.path()),
-      run(checkpoint.run()),
-      model_only(std::ranges::all_of(checkpoint.tensors(), [](const auto& tensor) {
-        return tensor.first.starts_with("model.");
-      })) {}
-
 SharedStart ShareStart(c10d::Backend* control, const SharedStart& own) {
   const auto shared = [&](const std::string& text) { return ExchangeTexts(control, text)[0]; };
   SharedStart start;
@@ -280,6 +243,7 @@ SharedStart ShareStart(c10d::Backend* control, const SharedStart& own) {
   start.saved.path = shared(own.saved.path);
   start.saved.run = shared(own.saved.run);
   start.saved.model_only = !shared(own.saved.model_only ? "1" : "").empty();
+  start.place.of_another_run = !shared(own.place.of_another_run ? "1" : "").empty();
   return start;
 }
 
@@ -305,64 +269,6 @@ FolderView LookAtFolder(const CheckpointPlace& place, c10d::Backend* control) {
   FolderView view{.by_all = count(seen.end()) == std::ssize(seen), .part = std::nullopt};
   if (!own->empty()) view.part = RankPart{.rank = count(own), .size = count(seen.end())};
   return view;
-}
-
-std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, const StepPlan& plan) {
-  const auto refuse = [&](std::string what, std::string hint) {
-    return FailureOfAllRanks(Error{.code = Code::kUsage,
-                                   .title = "CANNOT GO ON FROM THIS CHECKPOINT",
-                                   .where = saved.path,
-                                   .what = std::move(what),
-                                   .hint = std::move(hint),
-                                   .page = "cannot-resume"});
-  };
-  if (saved.model_only) {
-    throw refuse("It holds the model alone, not what a run needs to go on.",
-                 "It was saved with checkpoint.save_only_model.");
-  }
-  const json run = ReadRunText(saved.run);
-  if (!run.contains("config")) return {};
-  const json now = json::parse(WriteResolvedConfig(job.config));
-  std::vector<std::string> changed = ChangedKeys(run["config"], now);
-  const int64_t samples = run.value("step_samples", plan.step_samples);
-  const int64_t ranks = run.value("world_size", plan.data_ranks);
-  if (samples != plan.step_samples) {
-    const auto of_ranks = [](int64_t count) { return CountText(count, "rank"); };
-    const std::string what = "A step of the saved run took " + std::to_string(samples) +
-                             " samples on " + of_ranks(ranks) + "; here it takes " +
-                             std::to_string(plan.step_samples) + " on " +
-                             of_ranks(plan.data_ranks) + ".";
-    if (job.config.run.max_steps <= 0) {
-      throw refuse(what + " The steps of an epoch would be counted twice or left out.",
-                   "Keep ranks x training.per_device_train_batch_size x "
-                   "training.gradient_accumulation_steps,\nor say with run.max_steps where the run "
-                   "ends.");
-    }
-    changed.push_back(what);
-  }
-  const auto total = [&](int64_t count) {
-    return ShareOf(ShareOptions(job.config, job.train->size(), {.count = count})).total;
-  };
-  // Returns the samples of an epoch's whole batches.
-  const auto in_batches = [&](int64_t step_samples, int64_t count, int64_t accumulation) {
-    const int64_t batch = std::max<int64_t>(1, step_samples / (count * accumulation));
-    return total(count) / count / batch * batch * count;
-  };
-  const int64_t accumulation = job.config.training.gradient_accumulation_steps;
-  const json::json_pointer before("/training/gradient_accumulation_steps");
-  const int64_t taken = in_batches(plan.step_samples, plan.data_ranks, accumulation);
-  const bool pads_nothing =
-      job.config.data.dataloader_drop_last && taken <= job.train->size() &&
-      taken == in_batches(samples, ranks, run["config"].value(before, accumulation));
-  const bool by_rank = job.config.data.sample_order == SampleOrder::kTorch;
-  if (by_rank && !pads_nothing && total(ranks) != total(plan.data_ranks)) {
-    throw refuse("Its " + std::to_string(ranks) + " ranks padded an epoch to " +
-                     std::to_string(total(ranks)) + " samples, " + std::to_string(plan.data_ranks) +
-                     " make it " + std::to_string(total(plan.data_ranks)) +
-                     ": steps would have other samples.",
-                 "Start as many ranks, or set data.sample_order \"world_size_independent\".");
-  }
-  return changed;
 }
 
 }  // namespace ddprun::trainer

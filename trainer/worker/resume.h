@@ -8,10 +8,9 @@
 #include <ddprun/mesh.h>
 #include "base/env.h"
 #include "trainer/checkpoint/checkpoint.h"
-#include "trainer/job/job.h"
-#include "trainer/job/step_plan.h"
 #include "trainer/loop/checkpointing.h"
 #include "trainer/report/run_folder.h"
+#include "trainer/worker/compare_runs.h"
 
 namespace ddprun::trainer {
 
@@ -54,16 +53,6 @@ void BeginRun(RunStart& start, const Config& config, const Environment& environm
 RunFolder TakeOverRun(const std::string& path,
                       const Config& config,
                       const Environment& environment);
-// What CompareRuns() needs of a checkpoint.
-struct SavedRun {
-  SavedRun() = default;
-  SavedRun(const Checkpoint& checkpoint);
-
-  std::string path = {};  // empty: there is no checkpoint
-  std::string run = {};   // Checkpoint::run()
-  bool model_only = false;
-};
-
 // The part of rank 0's RunStart that the other ranks need.
 struct SharedStart {
   CheckpointPlace place;
@@ -81,9 +70,5 @@ struct FolderView {
 // A collective. Rank 0 writes a file to the folder, and all ranks look for it. If rank 0 cannot
 // write, the result is that all ranks see the folder, and each save reports its error.
 FolderView LookAtFolder(const CheckpointPlace& place, c10d::Backend* control);
-
-// Compares the saved run with the run that resumes it. Returns a line for each key that matters and
-// has changed. Throws Failure if the run cannot resume (page "cannot-resume").
-std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, const StepPlan& plan);
 
 }  // namespace ddprun::trainer

@@ -193,6 +193,8 @@ TEST(CrossCheck, TheBestCheckpointIsBestInSomethingThatIsComputed) {
             "\"val_loss\" is neither \"loss\" nor a metric:");
   EXPECT_EQ(FirstLine({kGpt, {"checkpoint.save_best=f1", "evaluation.metrics=accuracy"}}),
             "\"f1\" is not computed in this run:");
+  EXPECT_EQ(FirstLine({kGpt, {"checkpoint.save_best=accuracy"}}),
+            "\"accuracy\" is not computed in this run:");
 }
 
 TEST(CrossCheck, MetricsAreOfWhatTheDataHasToPredict) {

@@ -187,6 +187,47 @@ class Resume(training.TrainingTest):
         self.assertNotEqual(job.returncode, 0)
         self.assertIn("-- " + text, job.err)
         self.assertEqual(self.files("runs"), before)
+        return job.err
+
+    def table(self, kinds="no yes", columns="x y"):
+        """Writes rows.csv, whose classes and columns have these names."""
+        names, (first, second) = kinds.split(), columns.split()
+        rows = [{"x": i, "y": -i, "kind": names[i % 2]} for i in range(20)]
+        self.script("rows.csv", f"{first},{second},kind\n" + "".join(
+            f"{row[first]},{row[second]},{row['kind']}\n" for row in rows))
+        return {"run": {"name": "table", "output_dir": "runs/{name}", "max_steps": 4},
+                "model": {"type": "mlp", "layer_sizes": [2, 4, 2]},
+                "data": {"format": "csv", "train_files": "rows.csv", "label_column": "kind",
+                         "validation_files": "rows.csv", "standardize": True},
+                "checkpoint": {"save_steps": 2, "save_best": "loss"},
+                "evaluation": {"eval_steps": 1, "metrics": ["accuracy"]}}
+
+    def test_with_data_of_another_meaning_is_refused(self):
+        config = self.table()
+        self.train(config, 1)
+        for change in ({"kinds": "yes zero"}, {"columns": "y x"}):
+            self.table(**change)
+            said = self.assert_refused("CANNOT GO ON", "--resume=runs/table", "--set",
+                                       "run.max_steps=6")
+            self.assertIn(f"The {'labels' if 'kinds' in change else 'columns'} of the training "
+                          "data were", said)
+        self.table()
+        said = self.assert_refused("CANNOT GO ON", "--resume=runs/table", "--set",
+                                   "run.max_steps=6", "--set", "checkpoint.save_best=accuracy")
+        self.assertIn('compared evaluations by "loss"', said)
+        job = self.run_ddprun("--resume=runs/table", "--set", "run.max_steps=6")
+        self.assertEqual(job.returncode, 0, job.err)
+
+    def test_in_a_run_of_its_own_has_a_best_of_its_own(self):
+        self.train(self.table(), 1)
+        step = max(self.saved("table"))
+        # A rate at which nothing becomes better.
+        job = self.run_ddprun(f"--resume=runs/table/checkpoints/step-{step}", "--set",
+                              "run.name=branch", "--set", "run.max_steps=8", "--set",
+                              "optimizer.learning_rate=50", "--set",
+                              "checkpoint.load_best_model_at_end=true")
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertRegex(job.out, "the best loss, .*, was that of step [5-8]")
 
     def test_that_is_refused_changes_nothing(self):
         self.train(self.toy())

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <limits>
 #include <vector>
 
+#include "tests/trainer/report/noted_lines.h"
 #include "tests/trainer/report/scratch_folder.h"
 
 namespace ddprun::trainer {
@@ -124,6 +126,18 @@ TEST_F(MetricsFileTest, AFullDiskLosesWholeLinesOnly) {
   const std::vector<std::string> lines = Lines(path_);
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_TRUE(lines[1].starts_with(R"({"ts":1.5,"step":2,)")) << lines[1];
+}
+
+TEST_F(MetricsFileTest, ARemovedFileIsMadeAgain) {
+  NotedLines notes;
+  MetricsFile file(path_, notes, /*continues_file=*/true);
+  file.OnBegin({}, kNow);
+  ASSERT_EQ(::unlink(path_.c_str()), 0);
+  file.OnEval({.step = 1}, kNow);
+  file.OnEval({.step = 2}, kNow);
+  EXPECT_EQ(Lines(path_).size(), 2U);
+  ASSERT_EQ(notes.lines.size(), 1U);
+  EXPECT_NE(notes.lines[0].find("was removed"), std::string::npos);
 }
 
 TEST_F(MetricsFileTest, NonFiniteNumbersAreStrings) {
