@@ -122,7 +122,8 @@ class Target(TargetTest):
         os.mkdir(package)
         for name in ("plain", "package/__main__.py"):
             self.script(name, torchrun_compare.DUMP)
-        for target in (self.path("plain"), package):
+        one_line = self.script("one_line", f"exec({torchrun_compare.DUMP!r})")
+        for target in (self.path("plain"), package, one_line):
             with self.subTest(target=target):
                 self.succeed("--nproc_per_node=2", target, *WORDS)
                 self.assert_same_dumps()

@@ -12,6 +12,8 @@ TEST(VirtualLocalRank, NeedsAGpuForEachWorker) {
   const Status status = CheckVirtualLocalRank(env, 3);
   ASSERT_FALSE(status.ok());
   EXPECT_THAT(status.error().what, testing::HasSubstr("names 2 GPUs for 3 workers"));
+  const Environment none(Environment::Variables{{"CUDA_VISIBLE_DEVICES", ""}});
+  EXPECT_FALSE(CheckVirtualLocalRank(none, 1).ok());
 }
 
 TEST(VirtualLocalRank, ShowsEachWorkerItsOwnGpu) {
