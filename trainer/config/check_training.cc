@@ -195,14 +195,17 @@ void CheckLoss(Checker& check) {
   CheckClassWeights(check, tokens || plugin);
 }
 
-// Returns the metric that an evaluation has without evaluation.metrics; "" means that only the data
-// decides. Plugins may have their own.
-std::string MetricOfTask(const Config& config) {
+// Returns whether an evaluation may have the metric without evaluation.metrics: the data decides.
+bool IsOfTask(const Config& config, std::string_view metric) {
   const ModelType type = config.model.type;
-  if (type == ModelType::kPlugin) return config.checkpoint.save_best;
+  const DataConfig& data = config.data;
+  if (type == ModelType::kPlugin) return true;
   const bool tokens = type == ModelType::kGpt || type == ModelType::kLlama;
-  if (!tokens && config.data.target_type != TargetType::kClass) return "";
-  return std::string(Word(tokens ? Metric::kPerplexity : Metric::kAccuracy));
+  const bool any = type == ModelType::kTorchScript || data.format == DataFormat::kPlugin;
+  if (metric == Word(Metric::kPerplexity)) return tokens || any;
+  const bool classes =
+      !tokens && data.format != DataFormat::kRandom && data.target_type == TargetType::kClass;
+  return metric == Word(Metric::kAccuracy) && (classes || any);
 }
 
 void CheckCheckpoints(Checker& check) {
@@ -218,7 +221,7 @@ void CheckCheckpoints(Checker& check) {
     check.Conflict("checkpoint.save_best", "\"" + best + "\" is neither \"loss\" nor a metric:",
                    ChoiceHint("checkpoint.save_best", best, words));
   } else if (known && !best.empty() && best != "loss" && std::ranges::count(metrics, best) == 0 &&
-             (!metrics.empty() || best != MetricOfTask(check.config))) {
+             (!metrics.empty() || !IsOfTask(check.config, best))) {
     check.Conflict("checkpoint.save_best", "\"" + best + "\" is not computed in this run:",
                    "Add it to evaluation.metrics.");
   }

@@ -58,6 +58,11 @@ std::vector<std::string> ChangedKeys(const json& before, const json& now) {
   return lines;
 }
 
+bool ComparesEvaluations(const Config& config) {
+  return !config.checkpoint.save_best.empty() || config.evaluation.early_stopping_patience > 0 ||
+         config.scheduler.lr_scheduler_type == LrSchedulerType::kReduceLrOnPlateau;
+}
+
 // The best evaluation so far, and what early stopping and the scheduler remember, are numbers of
 // one metric.
 void CheckDecidingMetric(const SavedRun& saved, const json& before, const Config& config) {
@@ -69,12 +74,12 @@ void CheckDecidingMetric(const SavedRun& saved, const json& before, const Config
   const bool compared = !best.empty() || value("/evaluation/early_stopping_patience", 0) > 0 ||
                         value("/scheduler/lr_scheduler_type", std::string()) ==
                             Word(LrSchedulerType::kReduceLrOnPlateau);
-  if (!compared || metric == DecidingMetric(config)) return;
+  if (!compared || !ComparesEvaluations(config) || metric == DecidingMetric(config)) return;
   throw CannotGoOn(saved,
                    "Its run compared evaluations by \"" + metric + "\"; here it would be \"" +
                        DecidingMetric(config) + "\".",
                    "Keep checkpoint.save_best \"" + best +
-                       "\", or begin a new run from its model/ (model.name_or_path).");
+                       "\", or begin a new run from its weights (model.name_or_path).");
 }
 
 // Returns the description without numbers: means and deviations of columns.

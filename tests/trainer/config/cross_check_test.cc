@@ -195,6 +195,8 @@ TEST(CrossCheck, TheBestCheckpointIsBestInSomethingThatIsComputed) {
             "\"f1\" is not computed in this run:");
   EXPECT_EQ(FirstLine({kGpt, {"checkpoint.save_best=accuracy"}}),
             "\"accuracy\" is not computed in this run:");
+  EXPECT_EQ(FirstLine({kMlp, {"checkpoint.save_best=accuracy"}}),
+            "\"accuracy\" is not computed in this run:");  // its data has numbers
 }
 
 TEST(CrossCheck, MetricsAreOfWhatTheDataHasToPredict) {
