@@ -254,7 +254,8 @@ void ElasticRendezvous::OnClosed(const std::string& reason, ChannelEnd how) {
         .message = "the rendezvous at " + ToString(link_->target()) + " is gone: " + reason};
   }
   // The handler gets an end once more that this node knows, because its workers may be stopping.
-  if (end_ && end_->kind != RoundEnd::Kind::kJobFailed && link_->has_several_hosts()) {
+  const bool others_go_on = cut_off_ || link_->has_several_hosts();
+  if (end_ && end_->kind != RoundEnd::Kind::kJobFailed && others_go_on) {
     end_->stop_within = options_.stop_timeout;
     end_delivered_ = false;
   }

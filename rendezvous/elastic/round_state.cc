@@ -159,7 +159,7 @@ void RoundState::HandleLostNode(NodeId id, RoundEnd end) {
   if (IsStandIn(id)) return Follow(StandIn::Next::kGiveUp);
   if (end.node_rank < 0) return;  // a spare
   // A node whose workers have ended well is no loss, unless it has rank 0: others need its store.
-  if (left_.contains(id) && end.node_rank > 0) return FinishIfAllLeft();
+  if (left_.contains(id) && end.node_rank > 0 && !stand_in_) return FinishIfAllLeft();
   end.kind = RoundEnd::Kind::kRegroup;
   if (!rules_.elastic() && !SpareWaits()) {
     end.kind =

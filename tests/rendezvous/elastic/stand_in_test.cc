@@ -138,6 +138,17 @@ TEST_F(StandInTest, DoesNotComeIfAnotherNodeIsLost) {
   EXPECT_THAT(Told<ReachStore>(), IsEmpty());
 }
 
+TEST_F(StandInTest, DoesNotComeIfANodeWhoseWorkersHaveEndedIsLost) {
+  Run();
+  Lose(2);
+  Answer(3, true);
+  Leave(3);
+  Lose(3);
+  EXPECT_EQ(Last<ReportEnd>().end.kind, Kind::kRegroup);
+  Answer(1, true);  // late
+  EXPECT_THAT(Told<ReachStore>(), IsEmpty());
+}
+
 TEST_F(StandInTest, DoesNotReplaceTheNodeOfTheStore) {
   Run();
   Lose(1);
