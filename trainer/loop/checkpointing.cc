@@ -56,7 +56,8 @@ Checkpointing::Checkpointing(const Job& job, StepPlan& plan)
       plan_(plan),
       boundary_(job.config.checkpoint, plan),
       early_(job.config.evaluation, HigherIsBetter(DecidingMetric(job.config))),
-      best_(std::numeric_limits<double>::quiet_NaN()) {}
+      best_(std::numeric_limits<double>::quiet_NaN()),
+      best_before_(best_) {}
 
 Checkpointing::~Checkpointing() = default;
 
@@ -96,13 +97,14 @@ void Checkpointing::NoteEvaluation(const EvalReport& report) {
   tells_early_end_ = early_.is_due();
   if (std::isnan(*value) || job_.config.checkpoint.save_best.empty()) return;
   if (!std::isnan(best_) && (HigherIsBetter(name) ? *value <= best_ : *value >= best_)) return;
-  best_ = *value;
+  best_before_ = std::exchange(best_, *value);
   score_ = value;
 }
 
 BoundaryActions Checkpointing::Decide(int64_t step,
                                       const std::optional<Votes>& votes,
                                       bool evaluation_due) {
+  begun_.done = begun_.done || (votes && !votes->busy);
   const bool last = early_.is_due() && boundary_.saves() && !has_begun(step);
   BoundaryActions actions = boundary_.Decide(step, votes, found_best() || last, evaluation_due);
   actions.save = actions.save && !place_.folder.empty();
@@ -117,7 +119,9 @@ void Checkpointing::Begin(int64_t step,
                           bool evaluation_due) {
   boundary_.NoteSave(Seconds());
   // If the save of this step was lost, the new save keeps its score.
-  begun_ = {.step = step, .score = has_lost(step) && !score_ ? begun_.score : score_};
+  begun_ = {.step = step,
+            .score = has_lost(step) && !score_ ? begun_.score : score_,
+            .best_before = best_before_};
   score_.reset();
   if (saver_ == nullptr) return;
   const InnerPhase saves(StepPhase::kSave);
@@ -135,7 +139,7 @@ void Checkpointing::Begin(int64_t step,
 }
 
 void Checkpointing::NoteRestored(int64_t step) {
-  begun_ = {.step = step};
+  begun_ = {.step = step, .done = true};
   // The best of this run's checkpoints is one of its own.
   if (place_.of_another_run) best_ = std::numeric_limits<double>::quiet_NaN();
   if (early_.is_due()) plan_.total_steps = step;
@@ -175,6 +179,10 @@ void Checkpointing::Abandon() {
 
 void Checkpointing::GiveUp(const Observers* observers, int generation, RankPart part) {
   begun_.lost = begun_.step > 0;
+  if (begun_.lost && !begun_.done) {
+    if (begun_.score) best_ = begun_.best_before;  // no checkpoint has the state of the best
+    boundary_.NoteLost();
+  }
   Abandon();
   if (saver_ != nullptr) {
     while (const auto outcome = saver_->Finish()) ReportOutcome(*outcome, observers);

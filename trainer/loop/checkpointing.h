@@ -85,7 +85,9 @@ class Checkpointing final : public StepPart {
   struct BegunSave {
     int64_t step = 0;   // also of a checkpoint from which the run resumed
     bool lost = false;  // it lacks the part of a lost rank
+    bool done = false;  // on all ranks
     std::optional<double> score = {};
+    double best_before = 0;
   };
   void ReportOutcome(const SaveOutcome& outcome, const Observers* observers);
   double Seconds() const;
@@ -100,6 +102,7 @@ class Checkpointing final : public StepPart {
   EarlyStopping early_;
   bool tells_early_end_ = false;
   double best_;                       // NaN: none yet
+  double best_before_;                // the best before `best_`
   std::optional<double> score_ = {};  // of the state after this step, if the best
   BegunSave begun_;
   double save_seconds_ = 0;

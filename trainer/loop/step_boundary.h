@@ -59,9 +59,9 @@ class StepBoundary {
   // Notes that a save began `seconds` after training began.
   void NoteSave(double seconds) { saved_at_ = seconds; }
 
+  void NoteLost() { due_ = true; }  // the last save was lost: another one is due
   // Names whether a due save waits.
   void NameUnsaved(StateVisitor& visitor);
-
   bool saves() const { return interval_.amount > 0; }
 
  private:

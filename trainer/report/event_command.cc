@@ -75,6 +75,7 @@ int StartShell(const std::string& command, int input, pid_t* pid) {
 
 void EventCommand::OnBegin(const RunHeader& header, ReportTime now) {
   run_name_ = header.run_name;
+  if (continues_) return;
   Start("start", Text({{"time", now.unix_seconds},
                        {"step", header.resumed_step},
                        {"ranks", header.world_size},

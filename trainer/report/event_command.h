@@ -17,8 +17,12 @@ namespace ddprun::trainer {
 class EventCommand final : public Observer {
  public:
   // `told` gets a note about the first command that fails, and about events without a command.
-  EventCommand(std::string command, std::string folder, Observer& told)
-      : command_(std::move(command)), folder_(std::move(folder)), told_(told) {}
+  // `continues`: this process replaces another one, which has reported the start.
+  EventCommand(std::string command, std::string folder, Observer& told, bool continues = false)
+      : command_(std::move(command)),
+        folder_(std::move(folder)),
+        told_(told),
+        continues_(continues) {}
 
   void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnEval(const EvalReport& report, ReportTime now) override;
@@ -40,6 +44,7 @@ class EventCommand final : public Observer {
   const std::string command_;
   const std::string folder_;  // of the run
   Observer& told_;
+  const bool continues_;
   std::string run_name_;
   std::vector<Child> children_;
   bool told_once_ = false;

@@ -84,10 +84,18 @@ std::optional<FoundRate> FindRate(std::span<const TriedRate> tried) {
 }
 
 void RateSearch::OnStep(const StepReport& report, ReportTime /*now*/) {
+  if (tried_.empty()) first_step_ = report.step;
   tried_.push_back({.learning_rate = report.learning_rate, .loss = report.loss});
 }
 
 void RateSearch::OnEnd(const RunEnd& end, ReportTime /*now*/) {
+  if (first_step_ > 1) {
+    told_.OnNote(
+        "learning rate: none is recommended, because the test was interrupted: only the "
+        "steps from " +
+        std::to_string(first_step_) + " on are known here. Start it anew.");
+    return;
+  }
   const std::optional<FoundRate> found = FindRate(tried_);
   if (!found && end.reason != "finished") return;
   if (!found) {

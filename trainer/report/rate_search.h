@@ -44,6 +44,7 @@ class RateSearch final : public Observer {
  private:
   Observer& told_;
   std::vector<TriedRate> tried_;
+  int64_t first_step_ = 0;
 };
 
 }  // namespace ddprun::trainer

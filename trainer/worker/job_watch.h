@@ -39,24 +39,26 @@ class JobWatch final : public Observer {
   Observer& terminal_;
 };
 
-// Tells the launcher how many steps this start has saved: without any, it does not put the job back
-// into the queue.
+// Tells the launcher how many steps have been saved since it started: without any, it does not put
+// the job back into the queue. Workers that it has restarted add to what the file says.
 class GainedSteps final : public Observer {
  public:
   explicit GainedSteps(std::string path) : path_(std::move(path)) {}
 
   void OnBegin(const RunHeader& header, ReportTime /*now*/) override {
     begin_ = header.resumed_step;
-    Write(0);
+    std::ifstream(path_) >> before_;
+    Write(before_);
   }
   void OnCheckpoint(const CheckpointReport& report, ReportTime /*now*/) override {
-    if (report.error.empty()) Write(report.step - begin_);
+    if (report.error.empty()) Write(before_ + report.step - begin_);
   }
 
  private:
   void Write(int64_t steps) const { std::ofstream(path_) << steps << "\n"; }
 
   const std::string path_;
+  int64_t before_ = 0;
   int64_t begin_ = 0;
 };
 

@@ -204,7 +204,8 @@ void AddFiles(const Config& all,
     observers.Add(std::make_unique<TensorboardFile>(folder.path, terminal, continues_file));
   }
   if (!config.on_event.empty()) {
-    observers.Add(std::make_unique<EventCommand>(config.on_event, folder.path, terminal));
+    observers.Add(
+        std::make_unique<EventCommand>(config.on_event, folder.path, terminal, continues_file));
   }
   if (!config.plugin.empty()) {
     observers.Add(std::make_unique<PluginObserver>(config, folder.path, terminal));
@@ -229,8 +230,6 @@ void TrainToTheEnd(const Job& job,
                    const Observers& observers,
                    const std::function<void()>& prepare) {
   const auto requests = std::make_shared<RunRequests>(start.folder.path);
-  // The user has started the run again since an earlier start was asked to stop.
-  if (ResumesPath(job.config)) requests->Remove();
   trainer.checkpoints().Ask(requests);
   try {
     prepare();
@@ -277,9 +276,11 @@ void ReplaceRankZero(const Job& job,
   Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
   AddFiles(job.config, start, terminal, observers, /*continues_file=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
-  const RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
+  RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
+  header.resumed_step = trainer.step();
   const std::string resume_command = ResumeCommand(job, environment, header, start.folder);
   AddFlightNotes(start, environment, rank.local_rank, resume_command, observers);
+  AddJob(stop, environment, terminal, observers);
   observers.Notify(&Observer::OnBegin, header);
   TrainToTheEnd(job, start, stop, recorder, resume_command, trainer, observers,
                 [&] { trainer.ReportMissed(written, observers); });
@@ -324,6 +325,8 @@ void TrainAsRankZero(const Job& job,
     AddJob(stop, environment, terminal, observers);
     observers.Notify(&Observer::OnBegin, header);
   };
+  // The user has started the run again since an earlier start was asked to stop.
+  if (ResumesPath(job.config) && !IsRestart(environment)) RunRequests(start.folder.path).Remove();
   try {
     // A run that resumes changes no file before it has accepted the checkpoint.
     // A run that SLURM starts again does not begin anew before other nodes have looked for it.
