@@ -44,8 +44,10 @@ class ChatDataset::Reader {
   Reader(const ChatDatasetOptions& options, std::shared_ptr<const Tokenizer> tokenizer)
       : options_(options), template_(options.chat_template, std::move(tokenizer)) {}
 
-  // Writes the tokens, and adds their ends and the bad rows to `chats`.
-  void Read(TokenFileWriter& writer, ChatDataset& chats) const {
+  // Writes the tokens, and adds their ends and the bad rows to `chats`. Returns whether any of them
+  // is to be learnt.
+  bool Read(TokenFileWriter& writer, ChatDataset& chats) const {
+    bool has_answers = false;
     DocumentReader reader({.files = options_.files,
                            .is_rows = std::vector<bool>(options_.files.size(), true),
                            .piece_bytes = size_t{8} << 20});
@@ -60,6 +62,7 @@ class ChatDataset::Reader {
       });
       for (size_t i = 0; i < lines.size(); ++i) {
         if (rows[i].wrong.empty()) {
+          has_answers = has_answers || rows[i].has_answer;
           writer.Append(rows[i].tokens);
           chats.ends_.push_back(writer.tokens());
         } else {
@@ -67,11 +70,13 @@ class ChatDataset::Reader {
         }
       }
     }
+    return has_answers;
   }
 
  private:
   struct Row {
     std::vector<int32_t> tokens = {};
+    bool has_answer = false;
     std::string wrong = {};  // a sentence; "" means that the row is good
   };
 
@@ -87,6 +92,7 @@ class ChatDataset::Reader {
                              std::min<ptrdiff_t>(std::ssize(chat.ids), options_.max_length + 1)}};
       for (size_t i = 0; i < row.tokens.size(); ++i) {
         row.tokens[i] = 2 * row.tokens[i] + (chat.in_answer[i] ? 1 : 0);
+        row.has_answer = row.has_answer || (i > 0 && chat.in_answer[i]);
       }
       return row;
     } catch (const simdjson::simdjson_error& error) {
@@ -109,12 +115,18 @@ ChatDataset::ChatDataset(const ChatDatasetOptions& options,
   const std::string folder = TemporaryFolder();
   const UniqueFd file = ValueOrThrow(OpenUnnamedFile(folder));
   TokenFileWriter writer(file.get(), folder, TokenFileFormat::kBare, kAnyId);
-  reader.Read(writer, *this);
+  const bool has_answers = reader.Read(writer, *this);
   writer.Finish();
   if (ends_.empty()) {
     throw WrongDataFile(options.files.front(), "The data files have no conversation.",
                         "Each line is expected to be a JSON object with \"" + options.column +
                             "\": [{\"role\": \"user\", \"content\": \"...\"}, ...].");
+  }
+  if (!has_answers) {
+    throw WrongDataFile(options.files.front(),
+                        "No conversation has an answer within data.max_seq_length (" +
+                            std::to_string(max_length_) + "): nothing would be learnt.",
+                        "Answers are the messages with the role \"assistant\".");
   }
   tokens_ = ValueOrThrow(MappedFile::Open("/proc/self/fd/" + std::to_string(file.get())));
   if (options.packs) packs_ = PackTexts(Lengths(), max_length_);

@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <numeric>
@@ -74,6 +75,8 @@ void RocAuc::Gather(c10d::Backend* control) {
 }
 
 double RocAuc::Value() const {
+  constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+  if (std::ranges::any_of(probabilities_, [](double p) { return std::isnan(p); })) return kNaN;
   double sum = 0;
   double classes = 0;
   std::vector<double> scores(actual_.size());
@@ -89,7 +92,7 @@ double RocAuc::Value() const {
     sum += *area;
     ++classes;
   }
-  return classes == 0 ? std::numeric_limits<double>::quiet_NaN() : sum / classes;
+  return classes == 0 ? kNaN : sum / classes;
 }
 
 }  // namespace ddprun::trainer

@@ -5,6 +5,7 @@ last line of standard error says what is wrong with the file.
 """
 
 import json
+import math
 import sys
 
 try:
@@ -27,6 +28,24 @@ def plain(field):
     return field.with_type(kind.value_type) if types.is_dictionary(kind) else field
 
 
+def finite(value):
+    """The value with null in place of NaN and infinities, which JSON does not have."""
+    if isinstance(value, dict):
+        return {name: finite(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def json_line(row):
+    def dump(value):
+        return json.dumps(value, ensure_ascii=False, default=str, allow_nan=False).encode() + b"\n"
+    try:
+        return dump(row)
+    except ValueError:
+        return dump(finite(row))
+
+
 def main(path, form):
     file = pyarrow.parquet.ParquetFile(path)
     fields = [field for field in file.schema_arrow if is_taken(field.type, form)]
@@ -40,9 +59,7 @@ def main(path, form):
                 writer.write_table(table)
         return
     for table in tables:
-        sys.stdout.buffer.writelines(
-            json.dumps(row, ensure_ascii=False, default=str).encode() + b"\n"
-            for row in table.to_pylist())
+        sys.stdout.buffer.writelines(map(json_line, table.to_pylist()))
     sys.stdout.flush()
 
 

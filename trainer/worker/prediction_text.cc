@@ -13,8 +13,9 @@ namespace ddprun::trainer {
 
 namespace {
 
-// Returns the shortest text that is read as the same float32.
-std::string NumberText(float number, PredictionFormat format) {
+// Returns the shortest text that is read as the same number.
+template <typename T>
+std::string NumberText(T number, PredictionFormat format) {
   // JSON has no NaN and no infinity.
   if (format == PredictionFormat::kJsonLines && !std::isfinite(number)) return "null";
   std::array<char, 32> text = {};
@@ -51,7 +52,7 @@ void PredictionText::NameColumns(int64_t width, bool classes) {
   }
 }
 
-std::string PredictionText::Fields(const float* numbers, bool classes) const {
+std::string PredictionText::Fields(const double* numbers, bool classes) const {
   const bool csv = format_ == PredictionFormat::kCsv;
   const auto width = std::ssize(columns_);
   std::string text;
@@ -65,7 +66,9 @@ std::string PredictionText::Fields(const float* numbers, bool classes) const {
   for (int64_t i = 0; i < width; ++i) {
     if (i > 0) text += csv ? "," : ", ";
     if (classes && !csv) text += columns_[i] + ": ";
-    text += NumberText(numbers[i], format_);
+    // The model's own numbers are float32; rescaled ones may be too large for it.
+    text += rescales() ? NumberText(numbers[i], format_)
+                       : NumberText(static_cast<float>(numbers[i]), format_);
   }
   if (csv) return text;
   return text + (classes ? "}" : width == 1 ? "" : "]");
@@ -75,12 +78,9 @@ std::string PredictionText::Next(const at::Tensor& outputs) {
   const bool csv = format_ == PredictionFormat::kCsv;
   const bool classes = shape_.classes > 0 && outputs.dim() == 2 && outputs.size(1) > 1;
   at::Tensor numbers = outputs.to(at::kCPU, at::kFloat).reshape({outputs.size(0), -1});
-  if (classes) {
-    numbers = at::softmax(numbers, 1);
-  } else if (shape_.target_deviation != 1 || shape_.target_mean != 0) {
-    numbers = numbers.to(at::kDouble).mul(shape_.target_deviation).add(shape_.target_mean);
-    numbers = numbers.to(at::kFloat);
-  }
+  if (classes) numbers = at::softmax(numbers, 1);
+  numbers = numbers.to(at::kDouble);
+  if (rescales()) numbers = numbers.mul(shape_.target_deviation).add(shape_.target_mean);
   numbers = numbers.contiguous();
   std::string text;
   if (columns_.empty()) {
@@ -92,7 +92,7 @@ std::string PredictionText::Next(const at::Tensor& outputs) {
       text += '\n';
     }
   }
-  const auto* row = numbers.const_data_ptr<float>();
+  const auto* row = numbers.const_data_ptr<double>();
   for (int64_t i = 0; i < numbers.size(0); ++i, ++done_, row += columns_.size()) {
     std::string file = files_.empty() ? "" : Quoted(files_[done_], format_);
     if (!file.empty()) file = csv ? file + "," : "\"file\": " + file + ", ";

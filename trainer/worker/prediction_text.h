@@ -28,7 +28,8 @@ class PredictionText {
 
  private:
   void NameColumns(int64_t width, bool classes);
-  std::string Fields(const float* numbers, bool classes) const;
+  std::string Fields(const double* numbers, bool classes) const;
+  bool rescales() const { return shape_.target_deviation != 1 || shape_.target_mean != 0; }
 
   const PredictionFormat format_;
   const DataShape shape_;

@@ -186,6 +186,10 @@ class Chat(training.TrainingTest):
         job = self.run_chat("zephyr", 1, on_bad_row="skip")
         self.assertEqual(job.returncode, 0, job.err)
         self.assertIn("1 row", job.out + job.err)
+        self.script("chats.jsonl", '{"messages": [{"role": "user", "content": "one"}]}\n' * 8)
+        job = self.run_chat("zephyr", 1)
+        self.assertEqual(job.returncode, 2, job.err)
+        self.assertIn("No conversation has an answer", job.err)
         for name in ("tokenizer.json", "tokenizer_config.json"):
             with open(self.path(f"gpt/{name}")) as file:
                 text = file.read()

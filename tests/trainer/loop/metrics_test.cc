@@ -192,6 +192,19 @@ TEST(MetricSums, RocAucOfOneClassAloneIsNoNumber) {
   EXPECT_TRUE(std::isnan(ValuesOf(sums).at("roc_auc")));
 }
 
+TEST(MetricSums, RocAucOfOutputsThatAreNoNumbersIsNone) {
+  MetricSums sums({Metric::kRocAuc});
+  const Batch batch{.inputs = {},
+                    .targets = at::arange(4, at::kLong).remainder(2),
+                    .samples = 4,
+                    .predictions = 4};
+  at::Tensor outputs = at::rand({4, 2});
+  outputs[1][0] = std::numeric_limits<double>::quiet_NaN();
+  sums.Add(0, outputs, batch);
+  sums.SumOverRanks(nullptr);
+  EXPECT_TRUE(std::isnan(ValuesOf(sums).at("roc_auc")));
+}
+
 TEST(MetricSums, R2EqualsScikitLearnOverRanks) {
   for (const json& example : golden::Read("metrics.json").at("rows")) {
     const at::Tensor targets = Rows(example.at("targets"));

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import random
 import sys
@@ -80,6 +81,12 @@ class Parquet(training.TrainingTest):
         self.write("labelled", rows, pyarrow.schema([
             ("sentence", pyarrow.large_string()), ("label", pyarrow.int8()),
             ("picture", pyarrow.binary())]))
+        # JSON, in which the trainer gets the rows, has no such numbers.
+        path = self.path("labelled.parquet")
+        table = pyarrow.parquet.read_table(path)
+        for name, value in (("score", math.nan), ("limits", [math.inf, 1.0])):
+            table = table.append_column(name, pyarrow.array([value] * len(rows)))
+        pyarrow.parquet.write_table(table, path)
         self.expect_the_same("labelled", BERT, {"format": "text_classification",
                                                 "tokenizer": self.tokenizer()}, "labelled.jsonl")
 
