@@ -239,8 +239,8 @@ class Reader {
     if (IsMissing(text)) return Missing(column, may_miss);
     const std::optional<double> number = ParseNumber(text);
     if (number && std::abs(*number) <= std::numeric_limits<float>::max()) return number;
-    Bad("Column \"" + column + "\" is \"" + ShortenForMessage(text) +
-        "\"; a number " + (number ? "of float32 " : "") + "was expected. " +
+    Bad("Column \"" + column + "\" is \"" + ShortenForMessage(text) + "\"; a number " +
+        (number ? "of float32 " : "") + "was expected. " +
         "data.categorical_columns takes the values of a column as names.");
     return std::nullopt;
   }
