@@ -12,8 +12,8 @@ namespace ddprun {
 
 namespace {
 
-constexpr size_t kMaxDigits = 18;  // of a number, so that it fits into an int64_t
-constexpr size_t kMaxName = 255;   // characters, so that a list cannot fill the memory
+constexpr size_t kMaxDigits = 18;     // of a number, so that it fits into an int64_t
+constexpr size_t kMaxHostName = 255;  // characters, so that a list cannot fill the memory
 
 class NodeListParser {
  public:
@@ -34,7 +34,7 @@ class NodeListParser {
     std::vector<std::string> names = {""};
     for (; at_ < text_.size() && text_[at_] != ','; ++at_) {
       const char c = text_[at_];
-      if (names.front().size() > kMaxName) return TooLong();
+      if (names.front().size() > kMaxHostName) return TooLong();
       if (c == '[') {
         DDPRUN_TRY(ReadBracket(names));
       } else if (c == ']' || c <= ' ' || c == '(' || c == ')') {
@@ -44,7 +44,7 @@ class NodeListParser {
         for (std::string& name : names) name += c;
       }
     }
-    if (std::ranges::any_of(names, [](const auto& name) { return name.size() > kMaxName; })) {
+    if (std::ranges::any_of(names, [](const auto& name) { return name.size() > kMaxHostName; })) {
       return TooLong();
     }
     ++at_;

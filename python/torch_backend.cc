@@ -169,13 +169,13 @@ void TorchBackend::abort() {
 
 // Another thread may be in a call of the group, which ends soon after the abort and frees it then.
 void TorchBackend::shutdown() {
-  const auto group = Group();
-  if (group == nullptr) return;
+  if (IsForked()) return;
+  c10::intrusive_ptr<HostProcessGroup> group;
   {
     const std::lock_guard lock(mutex_);
-    group_.reset();
+    group = std::move(group_);
   }
-  group->abort();
+  if (group != nullptr) group->abort();
 }
 
 uint64_t TorchBackend::getSequenceNumberForGroup() {

@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/byte_characters.h"
 #include "base/untrusted_json.h"
 #include "launcher/report/failure_report.h"
 
@@ -23,17 +24,6 @@ using nlohmann::json;
 constexpr std::string_view kSocketVariable = "DDPRUN_TEMPLATE_FD";
 constexpr size_t kMaxMessageBytes = 64 << 10;
 constexpr size_t kMaxDescriptors = 5;
-
-// Returns each byte as the character of its number, in UTF-8, because JSON has only that.
-std::string Characters(std::string_view bytes) {
-  std::string text;
-  for (const char byte : bytes) {
-    const auto number = static_cast<unsigned char>(byte);
-    if (number >= 0x80) text += static_cast<char>(0xC0 | number >> 6);
-    text += static_cast<char>(number < 0x80 ? number : 0x80 | (number & 0x3F));
-  }
-  return text;
-}
 
 // Sends one datagram with descriptors. Returns 0 or the errno.
 int SendMessage(int socket, const std::string& text, const std::vector<UniqueFd>& fds) {
@@ -116,9 +106,10 @@ void TemplateClient::ForkWorkers(const std::vector<ForkOrder>& orders,
   expected_pids_ = orders.size();
   for (const ForkOrder& order : orders) {
     json env = json::object(), unset = {kSocketVariable}, argv = json::array();
-    for (const auto& [name, value] : order.env.set) env[Characters(name)] = Characters(value);
-    for (const std::string& name : order.env.unset) unset.push_back(Characters(name));
-    for (const auto& [place, word] : order.argv) argv.push_back({place, Characters(word)});
+    for (const auto& [name, value] : order.env.set)
+      env[CharactersOfBytes(name)] = CharactersOfBytes(value);
+    for (const std::string& name : order.env.unset) unset.push_back(CharactersOfBytes(name));
+    for (const auto& [place, word] : order.argv) argv.push_back({place, CharactersOfBytes(word)});
     Message message;
     message.text = json{{"fork",
                          {{"local_rank", order.local_rank},

@@ -5,7 +5,7 @@
 //                      with the descriptors [stdin, stdout, stderr, node memory] and, if there is
 //                      one, the flight recorder, then {"go":{"agent_pid":P}}. "argv" has the words
 //                      that differ from the template's command; k counts from its end, from 1 on.
-//                      Variables and words may have any bytes: each is the character of its number.
+//                      Variables and words are as CharactersOfBytes() returns them.
 #pragma once
 
 #include <sys/types.h>

@@ -158,7 +158,7 @@ void RoundState::HandleLostNode(NodeId id, RoundEnd end) {
   }
   if (IsStandIn(id)) return Follow(StandIn::Next::kGiveUp);
   if (end.node_rank < 0) return;  // a spare
-  // A node whose workers have ended well is no loss, unless it has rank 0: others need its store.
+  // No loss if its workers have ended well, but rank 0 has the store, and a stand-in needs all.
   if (left_.contains(id) && end.node_rank > 0 && !stand_in_) return FinishIfAllLeft();
   end.kind = RoundEnd::Kind::kRegroup;
   if (!rules_.elastic() && !SpareWaits()) {

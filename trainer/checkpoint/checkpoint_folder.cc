@@ -72,11 +72,10 @@ Status SetAside(const std::string& path) {
 }  // namespace
 
 bool IsCheckpointFile(const std::string&, const std::string& name) {
-  // With the ending of a file that AtomicFile has not finished.
-  static const std::regex pattern(
-      R"((shard-\d{5,}-of-\d{5,}\.safetensors|rank-\d{5,}\.json|index\.json|COMMIT))"
-      R"((\.\d+(-\d+)?\.tmp)?)");
-  return std::regex_match(name, pattern);
+  static const std::regex of_ranks(R"(shard-\d{5,}-of-\d{5,}\.safetensors|rank-\d{5,}\.json)");
+  static const std::regex unfinished(R"(\.\d+(-\d+)?\.tmp$)");  // by AtomicFile
+  const std::string whole = std::regex_replace(name, unfinished, "");
+  return whole == kIndexFile || whole == kCommitFile || std::regex_match(whole, of_ranks);
 }
 
 std::string CheckpointPath(const std::string& folder, int64_t step) {

@@ -1,6 +1,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/flatten_dense_tensors.h>
 
+#include <algorithm>
+
 #include <ddprun/tensor_collectives.h>
 #include "trainer/comm/host_process_group_core.h"
 #include "trainer/comm/host_process_group_tensors.h"
@@ -35,16 +37,14 @@ std::vector<size_t> PartBytes(const at::Tensor& tensor,
   std::vector<int64_t> counts = splits;
   if (counts.empty()) counts.assign(n, rows / size);
   int64_t total = 0;
-  bool negative = false;
-  for (const int64_t count : counts) {
-    total += count;
-    negative = negative || count < 0;
-  }
+  for (const int64_t count : counts) total += count;
+  const bool negative = std::ranges::any_of(counts, [](int64_t count) { return count < 0; });
   if (counts.size() != n || total != rows || negative) {
-    RefuseTensor(
-        "all_to_all was given splits that do not add up to the tensor's first dimension (" +
-            std::to_string(rows) + ") over " + std::to_string(size) + " ranks.",
-        "");
+    RefuseTensor(std::string("all_to_all was given splits that ") +
+                     (negative ? "are negative or " : "") +
+                     "do not add up to the tensor's first dimension (" + std::to_string(rows) +
+                     ") over " + std::to_string(size) + " ranks.",
+                 "");
   }
   std::vector<size_t> bytes;
   for (const int64_t count : counts) {

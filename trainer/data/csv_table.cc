@@ -240,7 +240,7 @@ class Reader {
     const std::optional<double> number = ParseNumber(text);
     if (number && std::abs(*number) <= std::numeric_limits<float>::max()) return number;
     Bad("Column \"" + column + "\" is \"" + ShortenForMessage(text) + "\"; a number " +
-        (number ? "of float32 " : "") + "was expected. " +
+        (number && std::isfinite(*number) ? "of float32 " : "") + "was expected. " +
         "data.categorical_columns takes the values of a column as names.");
     return std::nullopt;
   }

@@ -56,8 +56,7 @@ Checkpointing::Checkpointing(const Job& job, StepPlan& plan)
       plan_(plan),
       boundary_(job.config.checkpoint, plan),
       early_(job.config.evaluation, HigherIsBetter(DecidingMetric(job.config))),
-      best_(std::numeric_limits<double>::quiet_NaN()),
-      best_before_(best_) {}
+      best_(std::numeric_limits<double>::quiet_NaN()) {}
 
 Checkpointing::~Checkpointing() = default;
 
@@ -97,8 +96,8 @@ void Checkpointing::NoteEvaluation(const EvalReport& report) {
   tells_early_end_ = early_.is_due();
   if (std::isnan(*value) || job_.config.checkpoint.save_best.empty()) return;
   if (!std::isnan(best_) && (HigherIsBetter(name) ? *value <= best_ : *value >= best_)) return;
-  best_before_ = std::exchange(best_, *value);
-  score_ = value;
+  score_ = {.value = *value, .best_before = best_};
+  best_ = *value;
 }
 
 BoundaryActions Checkpointing::Decide(int64_t step,
@@ -119,9 +118,9 @@ void Checkpointing::Begin(int64_t step,
                           bool evaluation_due) {
   boundary_.NoteSave(Seconds());
   // If the save of this step was lost, the new save keeps its score.
-  begun_ = {.step = step,
-            .score = has_lost(step) && !score_ ? begun_.score : score_,
-            .best_before = best_before_};
+  begun_ = {.step = step, .score = has_lost(step) && !score_ ? begun_.score : score_};
+  std::optional<double> score;
+  if (begun_.score) score = best_ = begun_.score->value;
   score_.reset();
   if (saver_ == nullptr) return;
   const InnerPhase saves(StepPhase::kSave);
@@ -134,7 +133,7 @@ void Checkpointing::Begin(int64_t step,
   saver_->Begin(std::move(state), {.step = step,
                                    .attempt = place_.attempt,
                                    .run = RunText(job_, plan_, evaluation_due),
-                                   .score = begun_.score,
+                                   .score = score,
                                    .finite = std::move(parameters)});
 }
 
@@ -180,7 +179,7 @@ void Checkpointing::Abandon() {
 void Checkpointing::GiveUp(const Observers* observers, int generation, RankPart part) {
   begun_.lost = begun_.step > 0;
   if (begun_.lost && !begun_.done) {
-    if (begun_.score) best_ = begun_.best_before;  // no checkpoint has the state of the best
+    if (begun_.score) best_ = begun_.score->best_before;  // no checkpoint has the state of the best
     boundary_.NoteLost();
   }
   Abandon();

@@ -82,12 +82,15 @@ class Checkpointing final : public StepPart {
   const CheckpointPlace& place() const { return place_; }
 
  private:
+  struct Score {
+    double value = 0;
+    double best_before = 0;  // NaN: none
+  };
   struct BegunSave {
     int64_t step = 0;   // also of a checkpoint from which the run resumed
     bool lost = false;  // it lacks the part of a lost rank
     bool done = false;  // on all ranks
-    std::optional<double> score = {};
-    double best_before = 0;
+    std::optional<Score> score = {};
   };
   void ReportOutcome(const SaveOutcome& outcome, const Observers* observers);
   double Seconds() const;
@@ -101,9 +104,8 @@ class Checkpointing final : public StepPart {
   std::vector<at::Tensor> changed_in_backward_;  // of the state that a save copies
   EarlyStopping early_;
   bool tells_early_end_ = false;
-  double best_;                       // NaN: none yet
-  double best_before_;                // the best before `best_`
-  std::optional<double> score_ = {};  // of the state after this step, if the best
+  double best_;                      // NaN: none yet
+  std::optional<Score> score_ = {};  // of the state after this step, if the best
   BegunSave begun_;
   double save_seconds_ = 0;
   std::shared_ptr<RunRequests> requests_;

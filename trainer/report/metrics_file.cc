@@ -248,14 +248,18 @@ void MetricsFile::OnEnd(const RunEnd& end, ReportTime now) {
   Append(Line(object));
 }
 
-void MetricsFile::Append(const std::string& line) {
+Status MetricsFile::OpenIfRemoved() {
   struct stat opened = {};
-  if (::fstat(fd_.get(), &opened) == 0 && opened.st_nlink == 0) {
-    warned_.OnNote("warning: " + path_ + " was removed; it goes on with step " +
-                   std::to_string(step_));
-    if (Result<UniqueFd> again = OpenToAppend(path_)) fd_ = *std::move(again);
-  }
-  const Status status = AppendLine(fd_.get(), line, path_);
+  if (::fstat(fd_.get(), &opened) != 0 || opened.st_nlink > 0) return {};
+  DDPRUN_ASSIGN(fd_, OpenToAppend(path_));
+  warned_.OnNote("warning: " + path_ + " was removed; it goes on with step " +
+                 std::to_string(step_));
+  return {};
+}
+
+void MetricsFile::Append(const std::string& line) {
+  Status status = OpenIfRemoved();
+  if (status.ok()) status = AppendLine(fd_.get(), line, path_);
   if (status.ok() || std::exchange(has_warned_, true)) return;
   warned_.OnNote("warning: metrics are being lost from step " + std::to_string(step_) +
                  " on: " + status.error().what);

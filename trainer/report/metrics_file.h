@@ -53,6 +53,7 @@ class MetricsFile final : public Observer {
  private:
   void AppendEvaluation(const char* split, const EvalReport& report, ReportTime now);
   void Append(const std::string& line);
+  Status OpenIfRemoved();
 
   const std::string path_;
   Observer& warned_;

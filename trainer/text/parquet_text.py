@@ -28,6 +28,9 @@ def plain(field):
     return field.with_type(kind.value_type) if types.is_dictionary(kind) else field
 
 
+ENCODER = json.JSONEncoder(ensure_ascii=False, default=str, allow_nan=False)
+
+
 def finite(value):
     """The value with null in place of NaN and infinities, which JSON does not have."""
     if isinstance(value, dict):
@@ -38,12 +41,11 @@ def finite(value):
 
 
 def json_line(row):
-    def dump(value):
-        return json.dumps(value, ensure_ascii=False, default=str, allow_nan=False).encode() + b"\n"
     try:
-        return dump(row)
+        text = ENCODER.encode(row)
     except ValueError:
-        return dump(finite(row))
+        text = ENCODER.encode(finite(row))
+    return text.encode() + b"\n"
 
 
 def main(path, form):

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +13,6 @@
 #include "trainer/config/keys.h"
 #include "trainer/data/data_files.h"
 #include "trainer/job/open_data.h"
-#include "trainer/job/options_of.h"
 #include "trainer/job/run_text.h"
 
 namespace ddprun::trainer {
@@ -58,28 +58,28 @@ std::vector<std::string> ChangedKeys(const json& before, const json& now) {
   return lines;
 }
 
-bool ComparesEvaluations(const Config& config) {
-  return !config.checkpoint.save_best.empty() || config.evaluation.early_stopping_patience > 0 ||
-         config.scheduler.lr_scheduler_type == LrSchedulerType::kReduceLrOnPlateau;
+// Returns the metric by which a run of this config compares evaluations; nullopt: it compares none.
+std::optional<std::string> ComparedMetric(const json& config) {
+  const auto value = [&](const char* key, const auto& otherwise) {
+    return config.value(json::json_pointer(key), otherwise);
+  };
+  const std::string best = value("/checkpoint/save_best", std::string());
+  if (!best.empty()) return best;
+  const bool compares = value("/evaluation/early_stopping_patience", 0) > 0 ||
+                        value("/scheduler/lr_scheduler_type", std::string()) ==
+                            Word(LrSchedulerType::kReduceLrOnPlateau);
+  return compares ? std::optional<std::string>("loss") : std::nullopt;
 }
 
 // The best evaluation so far, and what early stopping and the scheduler remember, are numbers of
 // one metric.
-void CheckDecidingMetric(const SavedRun& saved, const json& before, const Config& config) {
-  const auto value = [&](const char* key, const auto& otherwise) {
-    return before.value(json::json_pointer(key), otherwise);
-  };
-  const std::string best = value("/checkpoint/save_best", std::string());
-  const std::string metric = best.empty() ? "loss" : best;
-  const bool compared = !best.empty() || value("/evaluation/early_stopping_patience", 0) > 0 ||
-                        value("/scheduler/lr_scheduler_type", std::string()) ==
-                            Word(LrSchedulerType::kReduceLrOnPlateau);
-  if (!compared || !ComparesEvaluations(config) || metric == DecidingMetric(config)) return;
-  throw CannotGoOn(saved,
-                   "Its run compared evaluations by \"" + metric + "\"; here it would be \"" +
-                       DecidingMetric(config) + "\".",
-                   "Keep checkpoint.save_best \"" + best +
-                       "\", or begin a new run from its weights (model.name_or_path).");
+void CheckComparedMetric(const SavedRun& saved, const json& before, const json& now) {
+  const auto was = ComparedMetric(before), is = ComparedMetric(now);
+  if (!was || !is || *was == *is) return;
+  throw CannotGoOn(
+      saved, "Its run compared evaluations by \"" + *was + "\"; here it would be \"" + *is + "\".",
+      "Set checkpoint.save_best to \"" + *was +
+          "\", or begin a new run from its weights (model.name_or_path).");
 }
 
 // Returns the description without numbers: means and deviations of columns.
@@ -95,14 +95,15 @@ void CompareData(const SavedRun& saved,
                  const json& before,
                  const Job& job,
                  std::vector<std::string>& changed) {
-  const json now = json::parse(
-      DescribeData(job).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  const json now = DescribeData(job);
+  // Names may not be UTF-8.
+  const auto text = [](const json& names) {
+    return ShortenForMessage(names.dump(-1, ' ', false, json::error_handler_t::replace));
+  };
   const auto refuse = [&](const std::string& what, const json& was, const json& is) {
     return CannotGoOn(saved,
-                      "The " + what + " of the training data were " +
-                          ShortenForMessage(was.dump()) + ", and are " +
-                          ShortenForMessage(is.dump()) +
-                          " now.\nThe model would take them for the old ones.",
+                      "The " + what + " of the training data were " + text(was) + ", and are " +
+                          text(is) + " now.\nThe model would take them for the old ones.",
                       "Train on data with the same " + what + " in the same order.");
   };
   const json labels = before.value("labels", json());
@@ -140,7 +141,7 @@ std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, cons
   const json run = ReadRunText(saved.run);
   if (!run.contains("config")) return {};
   const json now = json::parse(WriteResolvedConfig(job.config));
-  CheckDecidingMetric(saved, run["config"], job.config);
+  CheckComparedMetric(saved, run["config"], now);
   std::vector<std::string> changed = ChangedKeys(run["config"], now);
   if (run.contains("data")) CompareData(saved, run["data"], job, changed);
   const int64_t samples = run.value("step_samples", plan.step_samples);

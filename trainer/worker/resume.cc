@@ -9,15 +9,11 @@
 #include <thread>
 #include <utility>
 
-#include <nlohmann/json.hpp>
-
 #include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/text.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_text.h"
 #include "trainer/job/run_text.h"
-#include "trainer/job/step_plan.h"
 #include "trainer/loop/checkpointing.h"
 #include "trainer/parallel/whole_state.h"
 #include "trainer/report/checkpoint_owner.h"
@@ -29,7 +25,6 @@ namespace ddprun::trainer {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
 std::string RandomWord() {
   constexpr std::string_view kDigits = "0123456789abcdef";

@@ -53,6 +53,7 @@ void BeginRun(RunStart& start, const Config& config, const Environment& environm
 RunFolder TakeOverRun(const std::string& path,
                       const Config& config,
                       const Environment& environment);
+
 // The part of rank 0's RunStart that the other ranks need.
 struct SharedStart {
   CheckpointPlace place;

@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/atomic_file.h"
+#include "base/byte_characters.h"
 #include "base/cpus.h"
 #include "base/failure.h"
 #include "base/flight_recorder.h"
@@ -114,17 +115,6 @@ std::optional<Message> Receive(const UniqueFd& socket) {
             .page = "bad-message"});
 }
 
-// Returns the bytes whose numbers the characters have.
-std::string BytesOf(const std::string& characters) {
-  std::string bytes;
-  for (size_t i = 0; i < characters.size(); ++i) {
-    const auto first = static_cast<unsigned char>(characters[i]);
-    const bool two = first >= 0x80 && i + 1 < characters.size();
-    bytes += static_cast<char>(two ? (first & 3) << 6 | (characters[++i] & 0x3F) : first);
-  }
-  return bytes;
-}
-
 Request ReadRequest(Message message, const Environment& base) {
   const json& fork = message.body["fork"];
   if (message.descriptors.size() < kNeededDescriptors || !fork.is_object() ||
@@ -133,10 +123,10 @@ Request ReadRequest(Message message, const Environment& base) {
   }
   Request request{base, {}};
   for (const json& name : fork.value("unset", json::array())) {
-    request.environment.Unset(BytesOf(name.get<std::string>()));
+    request.environment.Unset(BytesOfCharacters(name.get<std::string>()));
   }
   for (const auto& [name, value] : fork["env"].items()) {
-    request.environment.Set(BytesOf(name), BytesOf(value.get<std::string>()));
+    request.environment.Set(BytesOfCharacters(name), BytesOfCharacters(value.get<std::string>()));
   }
   for (size_t i = 0; i < std::min(kDescriptors, message.descriptors.size()); ++i) {
     request.descriptors[i] = std::move(message.descriptors[i]);

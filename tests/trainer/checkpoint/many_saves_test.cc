@@ -61,6 +61,7 @@ TEST(ManySaves, RemoveNothingThatTheyDidNotWrite) {
     const SaveOutcome outcome = SaveSmall(folder.path(), 2, "b", {.newest = 1});
     EXPECT_FALSE(outcome.error);
     ASSERT_TRUE(outcome.not_deleted) << name;
+    EXPECT_NE(outcome.not_deleted->what.find(name.substr(1)), std::string::npos);
     EXPECT_EQ(ReadAll(notes("/step-1")), "mine");
     EXPECT_EQ(ReadAll(notes("/step-1.tmp-mine")), "mine");
     EXPECT_FALSE(SaveSmall(folder.path(), 1, "c").error);

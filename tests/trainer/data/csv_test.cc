@@ -302,7 +302,7 @@ TEST_F(Csv, NamesTheRowAndColumnAtFault) {
   EXPECT_EQ(ErrorOf("x,kind\n1,a\nred,b\n").where, scratch_.Path("table.csv") + ":3");
   EXPECT_EQ(ErrorOf("x,kind\n1,a,2\n").what, "The row has 3 fields; the header has 2.");
   EXPECT_THAT(ErrorOf("x,kind\ninf,a\n").what,
-              HasSubstr("Column \"x\" is \"inf\"; a number of float32 was expected."));
+              HasSubstr("Column \"x\" is \"inf\"; a number was expected."));
   EXPECT_THAT(ErrorOf("x,kind\n1e39,a\n").what,
               HasSubstr("Column \"x\" is \"1e39\"; a number of float32 was expected."));
   EXPECT_THAT(ErrorOf("x,knd\n1,a\n").what,
