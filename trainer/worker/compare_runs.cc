@@ -89,6 +89,12 @@ json WithoutNumbers(json description) {
   return description;
 }
 
+json ColumnNames(const json& table) {
+  json names = json::array();
+  for (const json& input : table.at("inputs")) names.push_back(input.at("column"));
+  return names;
+}
+
 // The same outputs and inputs of the model must have the same meaning: labels are sorted, and
 // columns are in the order of the file.
 void CompareData(const SavedRun& saved,
@@ -110,14 +116,15 @@ void CompareData(const SavedRun& saved,
   if (labels != now["labels"]) throw refuse("labels", labels, now["labels"]);
   const json table = before.value("table", json());
   if (!table.is_object() || !now.contains("table")) return;
-  if (WithoutNumbers(table) != WithoutNumbers(now["table"])) {
-    throw refuse("columns", WithoutNumbers(table["inputs"]),
-                 WithoutNumbers(now["table"]["inputs"]));
-  }
+  const auto compare = [&](const std::string& what, const auto& part) {
+    if (part(table) != part(now["table"])) throw refuse(what, part(table), part(now["table"]));
+  };
+  compare("columns", ColumnNames);
+  compare("categories", WithoutNumbers);
   if (table != now["table"]) {
     changed.push_back(
-        "The means and deviations of the training data's columns have changed: data "
-        "has other rows, and the model's inputs are scaled by these.");
+        "The means and deviations of the training data, by which the model's inputs are scaled, "
+        "have changed: it has other rows.");
   }
 }
 
