@@ -9,6 +9,7 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <latch>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -410,9 +411,11 @@ TEST(MultiNodeGroup, NamesBothOperationsWhenNodesDisagree) {
 }
 
 TEST(MultiNodeGroup, RefusesLargerOperationsAfterAnError) {
-  const auto errors = ErrorsOf({0, 0, 1}, [](Collectives& group, int rank) {
+  std::latch gathered(3);  // else the error could reach a rank that has not ended the first gather
+  const auto errors = ErrorsOf({0, 0, 1}, [&gathered](Collectives& group, int rank) {
     std::vector<std::byte> own(800'000), all(3 * own.size());
     EXPECT_TRUE(group.AllGather(own.data(), all.data(), 200'000, Soon()).ok());
+    gathered.arrive_and_wait();
     const Status mismatched =
         rank == 1 ? group.AllReduce(own.data(), 25'000, DataType::kFloat32, Reduction::kSum, Soon())
                   : group.AllGather(own.data(), all.data(), 400'000, Soon());
