@@ -2,7 +2,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
+#include <ATen/ops/exp.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
@@ -32,14 +32,24 @@ constexpr int64_t kIgnored = -100;  // the default of torch.nn.functional.cross_
 constexpr int64_t kPieceBytes = int64_t{32} << 20;
 constexpr int64_t kDevicePieceBytes = int64_t{256} << 20;
 
-// Add() sums the losses of scores [n, V] with targets [n], and replaces the scores by LossScale()
-// times the derivatives of the mean loss over all targets that count.
+// Some rows of the scores, [n, V]. Both tensors are made by MatrixFor().
+struct Piece {
+  at::Tensor scores;       // overwritten
+  at::Tensor derivatives;  // receives them, in the type of products; may be the scores
+};
+
 class RowLosses {
  public:
   virtual ~RowLosses() = default;
-  virtual void Add(at::Tensor& scores, const at::Tensor& targets) = 0;
+  // Sums the losses of the piece with targets [n]. Computes Divisor() times the derivatives of the
+  // mean loss over all targets that count, if they are wanted.
+  virtual void Add(Piece& piece, const at::Tensor& targets) = 0;
   // Returns a scalar; 0 if no target counts.
   virtual at::Tensor Mean(const at::TensorOptions& options) const = 0;
+  virtual at::Tensor Divisor() const = 0;  // a scalar
+  // Returns the rows [N, C], with zeros in place of those whose target does not count, if Add()
+  // computes other derivatives than 0 for them.
+  virtual at::Tensor OnlyCounted(const at::Tensor& rows) const = 0;
 };
 
 class HostRowLosses final : public RowLosses {
@@ -50,23 +60,25 @@ class HostRowLosses final : public RowLosses {
     mean_ = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
   }
 
-  void Add(at::Tensor& scores, const at::Tensor& targets) override {
+  void Add(Piece& piece, const at::Tensor& targets) override {
     const auto* of_rows = targets.const_data_ptr<int64_t>();
-    switch (scores.scalar_type()) {
+    switch (piece.scores.scalar_type()) {
       case at::kHalf:
-        sum_ += Sum<at::Half>(scores, of_rows);
+        sum_ += Sum<at::Half>(piece.scores, of_rows);
         break;
       case at::kBFloat16:
-        sum_ += Sum<at::BFloat16>(scores, of_rows);
+        sum_ += Sum<at::BFloat16>(piece.scores, of_rows);
         break;
       default:
-        sum_ += Sum<float>(scores, of_rows);
+        sum_ += Sum<float>(piece.scores, of_rows);
     }
   }
 
   at::Tensor Mean(const at::TensorOptions& options) const override {
     return at::scalar_tensor(sum_ * mean_, options);
   }
+  at::Tensor Divisor() const override { return at::scalar_tensor(LossScale(), at::kDouble); }
+  at::Tensor OnlyCounted(const at::Tensor& rows) const override { return rows; }
 
  private:
   template <typename T>
@@ -110,57 +122,89 @@ class HostRowLosses final : public RowLosses {
 };
 
 // Does not wait for the device. Also used for float64 on the CPU.
+//
+// Each pass over the scores takes time, because a device's memory is slow beside its arithmetic.
+// Hence scores are float32 as the product writes them, the softmax reads rows with their padding
+// (without it ATen copies them first), and exp() writes the type of products. Only single numbers
+// change after that: what is the same for all rows is left to the Divisor().
 class DeviceRowLosses final : public RowLosses {
  public:
-  DeviceRowLosses(const at::Tensor& targets, at::ScalarType type, double smoothing)
+  DeviceRowLosses(const at::Tensor& targets, at::ScalarType type, double smoothing, bool derives)
       : smoothing_(smoothing),
-        mean_(targets.ne(kIgnored).sum().clamp_min(1).to(type).reciprocal()),
+        derives_(derives),
+        counted_(targets.ne(kIgnored)),
+        count_(counted_.sum().clamp_min(1).to(type)),
         sum_(at::zeros({}, targets.options().dtype(at::kDouble))) {}
 
-  void Add(at::Tensor& scores, const at::Tensor& targets) override {
-    at::Tensor logs = at::log_softmax(scores, 1, mean_.scalar_type());
+  void Add(Piece& piece, const at::Tensor& targets) override {
+    const int64_t classes = piece.scores.size(1);
+    const at::Tensor padded = WithPadding(piece.scores);
+    constexpr double kNone = -std::numeric_limits<double>::infinity();
+    if (padded.size(1) > classes) padded.narrow(1, classes, padded.size(1) - classes).fill_(kNone);
+    at::Tensor padded_logs = at::log_softmax(padded, 1, count_.scalar_type());
+    at::Tensor logs = padded_logs.narrow(1, 0, classes);
     const at::Tensor ignored = targets.eq(kIgnored);
     // A target out of range makes the loss NaN.
-    const at::Tensor index = targets.clamp(0, scores.size(1) - 1);
+    const at::Tensor index = targets.clamp(0, classes - 1);
     const at::Tensor bad = index.ne(targets).logical_and_(ignored.logical_not());
-    const at::Tensor rows = index.unsqueeze(1);
-    at::Tensor losses = logs.gather(1, rows).squeeze(1).neg();
-    const double kept = 1 - smoothing_;
-    if (smoothing_ > 0) losses.mul_(kept).sub_(logs.mean(1), smoothing_);
+    const at::Tensor columns = index.unsqueeze(1);
+    const at::Tensor of_targets = logs.gather(1, columns);
+    at::Tensor losses = of_targets.squeeze(1).neg();
+    const double each = smoothing_ / static_cast<double>(classes);
+    if (smoothing_ > 0) losses.mul_(1 - smoothing_).sub_(logs.mean(1), smoothing_);
     losses.masked_fill_(ignored, 0).masked_fill_(bad, std::numeric_limits<float>::quiet_NaN());
     sum_.add_(losses.sum(at::kDouble));
-    logs.exp_().scatter_add_(1, rows, at::full({rows.size(0), 1}, -kept, logs.options()));
-    if (smoothing_ > 0) logs.sub_(smoothing_ / static_cast<double>(scores.size(1)));
-    const at::Tensor counted = ignored.logical_not().to(mean_.scalar_type());
-    logs.mul_(counted.mul_(mean_).mul_(LossScale()).unsqueeze(1));
-    scores.copy_(logs);
+    if (!derives_) return;
+    if (smoothing_ > 0) {
+      piece.derivatives.copy_(logs.exp_().sub_(each));
+    } else {
+      at::Tensor whole = WithPadding(piece.derivatives);
+      at::exp_out(whole, padded_logs);
+    }
+    // exp(x) - 1 is exact here for a target that is almost certain.
+    const at::Tensor exact = of_targets.expm1().add_(smoothing_ - each);
+    piece.derivatives.scatter_(1, columns, exact.to(piece.derivatives.scalar_type()));
   }
 
   at::Tensor Mean(const at::TensorOptions& options) const override {
-    return sum_.mul(mean_).to(options.dtype());
+    return sum_.div(count_).to(options.dtype());
+  }
+  at::Tensor Divisor() const override { return count_; }
+  at::Tensor OnlyCounted(const at::Tensor& rows) const override {
+    return rows.mul(counted_.to(rows.scalar_type()).unsqueeze(1));
   }
 
  private:
+  // Returns the matrix with the numbers between its rows.
+  static at::Tensor WithPadding(const at::Tensor& matrix) {
+    return matrix.as_strided({matrix.size(0), matrix.stride(0)}, {matrix.stride(0), 1});
+  }
+
   const double smoothing_;
-  const at::Tensor mean_;  // float32 or float64, like the losses
-  at::Tensor sum_;         // float64
+  const bool derives_;
+  const at::Tensor counted_;  // bool [N]
+  const at::Tensor count_;    // float32 or float64, like the losses; at least 1
+  at::Tensor sum_;            // float64
 };
 
 std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& targets,
                                          int64_t classes,
                                          at::ScalarType type,
-                                         double smoothing) {
+                                         double smoothing,
+                                         bool want_gradients) {
   const bool exact = type == at::kDouble;
   if (!IsForHostKernels(targets) || exact) {
-    return std::make_unique<DeviceRowLosses>(targets, exact ? at::kDouble : at::kFloat, smoothing);
+    return std::make_unique<DeviceRowLosses>(targets, exact ? at::kDouble : at::kFloat, smoothing,
+                                             want_gradients);
   }
   return std::make_unique<HostRowLosses>(targets, classes, smoothing);
 }
 
 struct Result {
   at::Tensor loss;
-  at::Tensor of_hidden;  // gradients, undefined if not needed
+  at::Tensor of_hidden;  // gradients times the divisor, undefined if not needed
   at::Tensor of_weight;  // also undefined if the weight is frozen
+  at::Tensor divisor;    // a scalar
 };
 
 Result Compute(const at::Tensor& hidden,
@@ -170,9 +214,9 @@ Result Compute(const at::Tensor& hidden,
                bool want_gradients) {
   const int64_t classes = weight.size(0);
   const std::unique_ptr<RowLosses> losses =
-      MakeRowLosses(targets, classes, weight.scalar_type(), smoothing);
+      MakeRowLosses(targets, classes, weight.scalar_type(), smoothing, want_gradients);
   const at::ScalarType type = ComputeType(weight.scalar_type());
-  const at::Tensor rows = hidden.to(type).contiguous();
+  const at::Tensor rows = losses->OnlyCounted(hidden.to(type).contiguous());
   const at::Tensor factor = weight.to(type);
   Result result;
   if (want_gradients) {
@@ -182,24 +226,28 @@ Result Compute(const at::Tensor& hidden,
   }
   const int64_t row_bytes = classes * static_cast<int64_t>(rows.element_size());
   const int64_t piece = std::clamp<int64_t>(ScorePieceBytes(rows) / row_bytes, 1, rows.size(0));
-  const at::Tensor buffer = MatrixFor(rows, piece, classes);
+  const at::Tensor derivatives = MatrixFor(rows, piece, classes);
+  const at::ScalarType exact = TypeOfProducts(rows, at::kFloat);
+  const at::Tensor scores = exact == type ? derivatives : MatrixFor(rows, piece, classes, exact);
   for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
     const int64_t length = std::min(piece, rows.size(0) - begin);
     const at::Tensor part = rows.narrow(0, begin, length);
-    at::Tensor scores = buffer.narrow(0, 0, length);
-    Multiply(part, factor.t(), scores);
-    losses->Add(scores, targets.narrow(0, begin, length));
+    Piece own = {scores.narrow(0, 0, length), derivatives.narrow(0, 0, length)};
+    Multiply(part, factor.t(), own.scores);
+    losses->Add(own, targets.narrow(0, begin, length));
     if (!want_gradients) continue;
     at::Tensor of_part = result.of_hidden.narrow(0, begin, length);
-    Multiply(scores, factor, of_part);
+    Multiply(own.derivatives, factor, of_part);
     if (!result.of_weight.defined()) continue;
     if (TypeOfProducts(rows, weight.scalar_type()) == weight.scalar_type()) {
-      Multiply(scores.t(), part, result.of_weight, /*accumulate=*/true);
+      Multiply(own.derivatives.t(), part, result.of_weight, /*accumulate=*/true);
     } else {
-      result.of_weight.add_(scores.t().mm(part));
+      result.of_weight.add_(own.derivatives.t().mm(part));
     }
   }
+  if (want_gradients) result.of_hidden = losses->OnlyCounted(result.of_hidden);
   result.loss = losses->Mean(weight.options());
+  result.divisor = losses->Divisor();
   return result;
 }
 
@@ -216,13 +264,13 @@ class LinearCrossEntropyFunction : public torch::autograd::Function<LinearCrossE
       context->saved_data["of_hidden"] = result.of_hidden;
       if (result.of_weight.defined()) context->saved_data["of_weight"] = result.of_weight;
       context->saved_data["type_of_hidden"] = hidden.scalar_type();
-      context->saved_data["loss_scale"] = LossScale();
+      context->saved_data["divisor"] = result.divisor;
     }
     return result.loss;
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const at::Tensor factor = gradients[0] / context->saved_data["loss_scale"].toDouble();
+    const at::Tensor factor = gradients[0] / context->saved_data["divisor"].toTensor();
     // A factor of 1 saves a pass over both gradients. It is read only on the CPU, without waiting.
     const bool read = IsForHostKernels(factor);
     const double number = read ? factor.item<double>() : 0;

@@ -84,11 +84,15 @@ at::Tensor AlignRows(const at::Tensor& matrix) {
   return MatrixFor(matrix, matrix.size(0), matrix.size(1)).copy_(matrix);
 }
 
-at::Tensor MatrixFor(const at::Tensor& factor, int64_t rows, int64_t columns) {
+at::Tensor MatrixFor(const at::Tensor& factor,
+                     int64_t rows,
+                     int64_t columns,
+                     std::optional<at::ScalarType> type) {
   constexpr int64_t kNumbers = 64;
-  if (IsForHostKernels(factor)) return at::empty({rows, columns}, factor.options());
+  const auto options = factor.options().dtype(type.value_or(factor.scalar_type()));
+  if (IsForHostKernels(factor)) return at::empty({rows, columns}, options);
   const int64_t width = (columns + kNumbers - 1) / kNumbers * kNumbers;
-  return at::empty({rows, width}, factor.options()).narrow(1, 0, columns);
+  return at::empty({rows, width}, options).narrow(1, 0, columns);
 }
 
 void MultiplyBy(MatmulEngine engine,

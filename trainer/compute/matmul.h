@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
+
 namespace ddprun::trainer {
 
 enum class MatmulEngine {
@@ -28,10 +30,13 @@ MatmulEngine EngineFor(at::ScalarType type, at::Device device, int64_t size);
 // Small float32 products and other dtypes use LibTorch's default. Records no graph. Any thread.
 void Multiply(const at::Tensor& a, const at::Tensor& b, at::Tensor& out, bool accumulate = false);
 
-// Returns memory for a result [rows, columns] of Multiply() with numbers like those of `factor`. On
-// a device each row begins at a multiple of 64 numbers: tensor cores need 16 bytes, and products
-// with rows of an odd size would take several times as long.
-at::Tensor MatrixFor(const at::Tensor& factor, int64_t rows, int64_t columns);
+// Returns memory for a result [rows, columns] of Multiply() with numbers of `type`, or like those
+// of `factor`. On a device each row begins at a multiple of 64 numbers: tensor cores need 16 bytes,
+// and products with rows of an odd size would take several times as long.
+at::Tensor MatrixFor(const at::Tensor& factor,
+                     int64_t rows,
+                     int64_t columns,
+                     std::optional<at::ScalarType> type = std::nullopt);
 
 // Returns the matrix, or on CUDA, if its rows do not begin at multiples of 16 bytes, a copy of it
 // in MatrixFor().

@@ -73,12 +73,12 @@ class PartLosses {
     if (smooths) losses.sub_(sums[1], options_.smoothing / classes);
     losses.masked_fill_(rows(targets_.ignored), 0);
     losses.masked_fill_(rows(targets_.wrong), std::numeric_limits<double>::quiet_NaN());
-    scores.div_(sums[2].unsqueeze(1));
+    const at::Tensor weights =
+        (Scale(scores.options()) * rows(targets_.ignored).logical_not()).mul_(LossScale());
+    scores.mul_(weights.div(sums[2]).unsqueeze(1));
     const at::Tensor own = elsewhere.logical_not().to(scores.scalar_type()).mul_(-kept);
-    scores.scatter_add_(1, columns, own.unsqueeze(1));
-    if (smooths) scores.sub_(options_.smoothing / classes);
-    const at::Tensor weights = Scale(scores.options()) * rows(targets_.ignored).logical_not();
-    scores.mul_(weights.mul(LossScale()).unsqueeze(1));
+    scores.scatter_add_(1, columns, own.mul_(weights).unsqueeze(1));
+    if (smooths) scores.sub_(weights.mul(options_.smoothing / classes).unsqueeze(1));
     return losses;
   }
 
@@ -118,23 +118,28 @@ Found Compute(const at::Tensor& hidden,
   // All ranks use equal pieces.
   const int64_t row_bytes = options.largest_part * static_cast<int64_t>(rows.element_size());
   const int64_t piece = std::clamp<int64_t>(ScorePieceBytes(rows) / row_bytes, 1, rows.size(0));
-  const at::Tensor buffer = MatrixFor(rows, piece, factor.size(0));
+  const at::Tensor in_type = MatrixFor(rows, piece, factor.size(0));
+  const at::Tensor exact =
+      loss_type == type ? in_type : MatrixFor(rows, piece, factor.size(0), loss_type);
+  const at::Tensor& product = TypeOfProducts(rows, loss_type) == loss_type ? exact : in_type;
   for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
     const int64_t length = std::min(piece, rows.size(0) - begin);
     const at::Tensor part = rows.narrow(0, begin, length);
-    at::Tensor scores = buffer.narrow(0, 0, length);
-    Multiply(part, factor.t(), scores);
-    const at::Tensor exact = scores.to(loss_type);
-    sum.add_(loss.Take(exact, begin).sum(at::kDouble));
+    at::Tensor written = product.narrow(0, 0, length);
+    Multiply(part, factor.t(), written);
+    const at::Tensor scores = exact.narrow(0, 0, length);
+    if (!product.is_same(exact)) scores.copy_(written);
+    sum.add_(loss.Take(scores, begin).sum(at::kDouble));
     if (!want_gradients) continue;
-    scores.copy_(exact);
+    const at::Tensor derivatives = in_type.narrow(0, 0, length);
+    if (loss_type != type) derivatives.copy_(scores);
     at::Tensor of_part = found.of_hidden.narrow(0, begin, length);
-    Multiply(scores, factor, of_part);
+    Multiply(derivatives, factor, of_part);
     found.sums.push_back(BeginAllReduce(*options.group, of_part));
     if (TypeOfProducts(rows, weight.scalar_type()) == weight.scalar_type()) {
-      Multiply(scores.t(), part, found.of_weight, /*accumulate=*/true);
+      Multiply(derivatives.t(), part, found.of_weight, /*accumulate=*/true);
     } else {
-      found.of_weight.add_(scores.t().mm(part));
+      found.of_weight.add_(derivatives.t().mm(part));
     }
   }
   found.loss = (sum * loss.Scale(sum.options())).to(loss_type);
