@@ -33,7 +33,10 @@ Result<UniqueFd> CreateSealedMemory(const char* name, off_t bytes, int seals) {
       ::fcntl(file.get(), F_ADD_SEALS, seals) == 0) {
     return file;
   }
-  return SystemError("creating " + std::string(name) + " (memfd_create)", errno);
+  const int error_number = errno;
+  Error error = SystemError("creating " + std::string(name) + " (memfd_create)", error_number);
+  if (error_number == EFBIG) error.hint = "Its size counts for `ulimit -f`; lift this limit.";
+  return error;
 }
 
 bool HasSeals(const UniqueFd& file, int seals) {

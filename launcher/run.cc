@@ -20,10 +20,12 @@ Result<int> RunJob(Options options, const Environment& env) {
   DDPRUN_ASSIGN(AgentPlan plan, PlanJob(std::move(options), env));
   // Made first, so destroyed last: a late signal ends the process only after the clean-up.
   const SignalMask mask(plan.options.signals_to_handle);
-  DDPRUN_ASSIGN(const JobFolder folder, JobFolder::Create(env));
+  JobFolder folder(env);
   plan.job_folder = folder.path();
   DDPRUN_ASSIGN(Guard guard, Guard::Start(plan.job_id, plan.job_folder));
+  DDPRUN_TRY(folder.Create());
   Result<int> code = RunAgent(std::move(plan), mask, guard);
+  folder.Remove();
   guard.Dismiss();
   return code;
 }

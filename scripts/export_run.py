@@ -199,8 +199,10 @@ def best_of(config, lines):
     """The fields about the best evaluation. Which values are better: docs/report.md."""
     metric = config["checkpoint"]["save_best"]
     less = metric in ("perplexity", "mse", "rmse", "mae") or metric.endswith(("loss", "error"))
+    # An evaluation before the first step (evaluation.eval_on_start) decides nothing.
     values = [(number(line[metric]), line["step"]) for line in lines
-              if line.get("split") == "validation" and number(line.get(metric)) is not None]
+              if line.get("split") == "validation" and line["step"] > 0
+              and number(line.get(metric)) is not None]
     values = [(value, step) for value, step in values if value == value]  # without NaN
     if not metric or not values:
         return {}

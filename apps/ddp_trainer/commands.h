@@ -23,7 +23,8 @@ using Command = std::function<int(const Environment& environment)>;
 void AddCheckCommand(CLI::App& app, Command& chosen);
 // checkpoint list | verify | export: shows, checks and exports checkpoints. Status 1: damaged.
 void AddCheckpointCommand(CLI::App& app, Command& chosen);
-// diff: shows where two runs begin to differ. Status 1: they computed different values.
+// diff: shows where two runs begin to differ. Status 1: they computed different values; 2: nothing
+// can be compared.
 void AddDiffCommand(CLI::App& app, Command& chosen);
 // evaluate: shows the loss and the metrics of a run's model on other files.
 void AddEvaluateCommand(CLI::App& app, Command& chosen);
@@ -52,11 +53,15 @@ struct ModelFlags {
   std::string device = "auto";
 };
 void AddModelFlags(CLI::App& command, ModelFlags& flags);
+// Adds --device alone. `text` is its help.
+void AddDeviceFlag(CLI::App& command, std::string& device, const std::string& text);
 // Opens the job of OpenNamed(), or of a model folder. Throws Failure.
 SavedJob OpenForUse(const ModelFlags& flags, const Environment& environment);
 // Meets the other ranks that the launcher has started, and takes the device. Rank 0 says on stderr
 // why a GPU is not used. A collective. Throws Failure.
 Mesh MeetToUse(const ModelFlags& flags, const Environment& environment, SavedJob& saved);
+// Takes the device for this process alone. Says on stderr why a GPU is not used. Throws Failure.
+c10::Device UseDeviceAlone(const std::string& device, const Environment& environment);
 // Returns "step 200 of runs/iris/checkpoints/step-200", or "the model in FOLDER".
 std::string NameOf(const SavedJob& saved);
 

@@ -116,7 +116,8 @@ int Diff(const std::string& first, const std::string& second) {
         "nothing to compare: no state hashes (report.state_hashes), and no checkpoint of a "
         "step of which both have one");
   }
-  return differ ? 1 : 0;
+  if (differ) return 1;
+  return hashes || checkpoints ? 0 : 2;
 }
 
 }  // namespace

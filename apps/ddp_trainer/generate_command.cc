@@ -16,6 +16,7 @@ namespace {
 struct GenerateFlags {
   std::string model;
   std::string tokenizer;
+  std::string device = "auto";
   TextOptions text = {
       .prompt = "", .model = "", .tokenizer = "", .max_new_tokens = 200, .sampling = {}};
   bool ignore_eos = false;
@@ -34,8 +35,8 @@ CLI::Validator Number(bool (*accepts)(double), const std::string& words) {
       words);
 }
 
-int Generate(const GenerateFlags& flags, const CLI::App& command) {
-  const auto model = OpenLanguageModel(flags.model);
+int Generate(const GenerateFlags& flags, const CLI::App& command, const Environment& environment) {
+  const auto model = OpenLanguageModel(flags.model, UseDeviceAlone(flags.device, environment));
   TextOptions options = flags.text;
   options.tokenizer = flags.tokenizer;
   if (options.tokenizer.empty() && HasTokenizer(flags.model)) options.tokenizer = flags.model;
@@ -72,6 +73,7 @@ void AddGenerateCommand(CLI::App& app, Command& chosen) {
       ->add_option("model", flags->model,
                    "Hugging Face folder of a gpt or llama model, such as runs/<name>/model")
       ->required();
+  AddDeviceFlag(*command, flags->device, "auto, cpu, cuda or cuda:N");
   command->add_option("--prompt", flags->text.prompt, "What the text begins with");
   command->add_option("--max-new-tokens", flags->text.max_new_tokens, "Longest text, in tokens")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
@@ -104,7 +106,9 @@ void AddGenerateCommand(CLI::App& app, Command& chosen) {
   command->add_flag("--ignore-eos", flags->ignore_eos,
                     "Write on after a token that ends the text (eos_token_id)");
   command->callback([&chosen, flags, command] {
-    chosen = [flags, command](const Environment&) { return Generate(*flags, *command); };
+    chosen = [flags, command](const Environment& environment) {
+      return Generate(*flags, *command, environment);
+    };
   });
 }
 

@@ -60,6 +60,7 @@ Job OpenWithoutThreads(const Arguments& arguments, const Environment& environmen
 int Train(const Arguments& arguments, const Environment& environment) {
   // Training goes on if the reader of its output has ended.
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // beyond `ulimit -f` there is then an error with a message
   ddprun::PrintStackOnCrash();
   ddprun::ReportUncaughtExceptions();
   on_exit(OnExit, nullptr);

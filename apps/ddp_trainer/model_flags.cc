@@ -21,9 +21,12 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
   command.add_option("--config", flags.config,
                      "For the folder of a model: the config that says what the files are (default: "
                      "that of the run around the folder)");
-  command
-      .add_option("--device", flags.device,
-                  "auto, cpu, cuda (each rank has a GPU of its own) or cuda:N")
+  AddDeviceFlag(command, flags.device,
+                "auto, cpu, cuda (each rank has a GPU of its own) or cuda:N");
+}
+
+void AddDeviceFlag(CLI::App& command, std::string& device, const std::string& text) {
+  command.add_option("--device", device, text)
       ->check([](const std::string& text) -> std::string {
         if (NamesDevice(text)) return "";
         return "expected auto, cpu, cuda or cuda:N, not \"" + text + "\"";
@@ -31,12 +34,23 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
       ->capture_default_str();
 }
 
-Mesh MeetToUse(const ModelFlags& flags, const Environment& environment, SavedJob& saved) {
-  UseRanks ranks = MeetToUse(flags.device, environment, saved.job);
+namespace {
+
+Mesh WithNote(UseRanks ranks) {
   if (!ranks.note.empty() && ranks.mesh.world.rank == 0) {
     std::fprintf(stderr, "warning: %s\n", ranks.note.c_str());
   }
   return std::move(ranks.mesh);
+}
+
+}  // namespace
+
+Mesh MeetToUse(const ModelFlags& flags, const Environment& environment, SavedJob& saved) {
+  return WithNote(MeetToUse(flags.device, environment, saved.job));
+}
+
+c10::Device UseDeviceAlone(const std::string& device, const Environment& environment) {
+  return WithNote(TakeDevice(device, environment)).device;
 }
 
 SavedJob OpenForUse(const ModelFlags& flags, const Environment& environment) {

@@ -38,6 +38,7 @@ void RefuseExisting(const PredictFlags& flags) {
 }
 
 int Predict(const PredictFlags& flags, const Environment& environment) {
+  if (!flags.out.empty()) RefuseInputAsOutput(flags.files, flags.out);
   SavedJob saved = OpenForUse(flags.model, environment);
   const Mesh mesh = MeetToUse(flags.model, environment, saved);
   std::optional<AtomicFile> file;

@@ -15,6 +15,7 @@
 #include "base/failure.h"
 #include "trainer/text/tokenize_files.h"
 #include "trainer/text/tokenizer.h"
+#include "trainer/worker/predict_saved.h"
 
 namespace ddprun::trainer {
 
@@ -105,21 +106,8 @@ void PrintSummary(const std::string& out, const TokenizeProgress& result, double
   if (result.bad_rows > 0) std::printf("%" PRId64 " bad rows were passed over\n", result.bad_rows);
 }
 
-void RefuseInputAsOutput(const TokenizeFlags& flags) {
-  for (const std::string& file : flags.files) {
-    std::error_code error;
-    if (!std::filesystem::equivalent(file, flags.out, error)) continue;
-    throw Failure(Error{.code = Code::kUsage,
-                        .title = "NOT REPLACED",
-                        .where = "--out=" + flags.out,
-                        .what = "\"" + file + "\" is to be read and to be replaced.",
-                        .hint = "Name another file with --out.",
-                        .page = "not-replaced"});
-  }
-}
-
 int Tokenize(const TokenizeFlags& flags) {
-  RefuseInputAsOutput(flags);
+  RefuseInputAsOutput(flags.files, flags.out);
   const auto tokenizer = LoadTokenizer(flags.tokenizer);
   TokenizeOptions options;
   options.files = flags.files;

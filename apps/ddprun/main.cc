@@ -1,14 +1,12 @@
 // ddprun: starts and supervises the workers of a job, on one node or many.
 #include <cstdio>
 #include <exception>
-#include <string>
-#include <vector>
 
 #include "launcher/run.h"
 
 int main(int argc, char** argv) {
   try {
-    return ddprun::launcher::Run(std::vector<std::string>(argv + 1, argv + argc));
+    return ddprun::launcher::Run({argv + 1, argv + argc});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "ddprun: %s\n", error.what());
     return 1;

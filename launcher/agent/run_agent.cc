@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "base/env.h"
@@ -10,6 +11,12 @@
 #include "launcher/process/posix_process.h"
 
 namespace ddprun::launcher {
+
+namespace {
+
+constexpr std::chrono::seconds kLongestWaitForReader{3};
+
+}  // namespace
 
 Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard) {
   const std::vector<int> stop = plan.options.signals_to_handle;
@@ -40,11 +47,13 @@ Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard) {
                                                         std::move(handlers));
                    }});
   bool over = false;
+  bool stopped = false;
   const auto on_signal = [&](int signal, pid_t sender) {
     if (signal == SIGCHLD) return processes.OnChildSignal();
     // A stop signal now ends the wait for a reader of the report, which is all that is left.
     const bool stops = std::find(stop.begin(), stop.end(), signal) != stop.end();
     if (over && stops) return io.stop();
+    stopped = stopped || stops;
     agent.OnSignal(signal, sender);
     // Stops this process after the workers. The next signal is SIGCONT, on "fg".
     if (signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
@@ -56,7 +65,12 @@ Result<int> RunAgent(AgentPlan plan, const SignalMask& mask, Guard& guard) {
   over = true;
   io.restart();
   console.WhenEmpty([&io] { io.stop(); });
-  io.run();
+  // A job that was told to stop does not wait for a reader that reads nothing.
+  if (stopped) {
+    io.run_for(kLongestWaitForReader);
+  } else {
+    io.run();
+  }
   return code;
 }
 

@@ -90,7 +90,8 @@ void StreamWriter::Drain() {
     if (written < 0 && errno == EINTR) continue;
     if (written < 0 && errno == EAGAIN) break;
     if (written <= 0) {
-      closed_ = true;
+      // A full disk may have room again. A reader does not come back.
+      closed_ = kind_ != Kind::kFile;
       sent = queue_.size();
       if (const auto lost = std::exchange(lost_, nullptr)) lost(errno);
       break;

@@ -37,9 +37,10 @@ class StreamWriter {
   void WhenRoom(std::function<void()> resume) { waiting_.push_back(std::move(resume)); }
   // Ends a progress bar on a terminal, and calls `done` once everything has been written.
   void WhenEmpty(std::function<void()> done);
-  // Returns whether a write has failed. Then text is dropped.
+  // Returns whether the reader has ended. Then text is dropped.
   bool closed() const { return closed_; }
-  // Calls `lost` with errno when a write fails: the reader has ended, or the disk is full.
+  // Calls `lost` with errno when a write fails for the first time. Of a file, whose disk is full,
+  // only the text of that write is lost.
   void OnLost(std::function<void(int error)> lost) { lost_ = std::move(lost); }
 
   int fd() const { return fd_; }

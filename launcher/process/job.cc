@@ -2,12 +2,14 @@
 
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
+#include <utility>
 
 #include "base/owned_folder.h"
 
@@ -43,22 +45,27 @@ std::string MakeUuid() {
   return hex;
 }
 
-Result<JobFolder> JobFolder::Create(const Environment& env) {
+JobFolder::JobFolder(const Environment& env) {
   std::string base = env.GetOr("TMPDIR", "");
   if (base.empty()) base = "/tmp";
   // Makes the path absolute, because workers and the process that removes it may change directory.
   std::error_code ignored;
-  std::string path = std::filesystem::absolute(base, ignored) / "ddprun_XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) {
-    Error error = SystemError("creating a folder in " + base, errno);
+  path_ = std::filesystem::absolute(base, ignored) / ("ddprun_" + RandomHex(16));
+}
+
+Status JobFolder::Create() {
+  if (::mkdir(path_.c_str(), 0700) != 0) {
+    const std::string parent = std::filesystem::path(path_).parent_path();
+    Error error = SystemError("creating a folder in " + parent, errno);
     error.hint = "Set TMPDIR to a folder that can be written to.";
     return error;
   }
-  return JobFolder(std::move(path));
+  made_ = true;
+  return {};
 }
 
-JobFolder::~JobFolder() {
-  if (!path_.empty()) RemoveNewFolder(path_);
+void JobFolder::Remove() {
+  if (std::exchange(made_, false)) RemoveNewFolder(path_);
 }
 
 }  // namespace ddprun::launcher

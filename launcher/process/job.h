@@ -15,21 +15,23 @@ std::string MakeJobId(const Environment& env);
 // Returns a random UUID (version 4), which is torchrun's run id for --standalone.
 std::string MakeUuid();
 
-// A new folder in $TMPDIR or /tmp that only this user may enter. The destructor removes it. Its
-// path is absolute.
+// A new folder in $TMPDIR or /tmp that only this user may enter. Its path is absolute and known
+// before the folder is there, so that the process that removes it after a kill knows it in time.
 class JobFolder {
  public:
-  static Result<JobFolder> Create(const Environment& env);
-  JobFolder(JobFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  JobFolder& operator=(JobFolder&&) = delete;
-  ~JobFolder();
+  explicit JobFolder(const Environment& env);
+  JobFolder(const JobFolder&) = delete;
+  JobFolder& operator=(const JobFolder&) = delete;
+  ~JobFolder() { Remove(); }
 
   const std::string& path() const { return path_; }
+  Status Create();
+  // Does nothing if Create() has not made the folder.
+  void Remove();
 
  private:
-  explicit JobFolder(std::string path) : path_(std::move(path)) {}
-
   std::string path_;
+  bool made_ = false;
 };
 
 }  // namespace ddprun::launcher

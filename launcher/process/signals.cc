@@ -42,6 +42,8 @@ SignalMask::SignalMask(const std::vector<int>& stop_signals) {
   ::sigaddset(&blocked_, SIGCHLD);
   action.sa_handler = SIG_IGN;
   ::sigaction(SIGPIPE, &action, &original_pipe_action_);
+  // Beyond `ulimit -f`, ftruncate() and write() then return an error, which has a message.
+  ::sigaction(SIGXFSZ, &action, &original_size_action_);
   ::sigprocmask(SIG_BLOCK, &blocked_, &original_);
 }
 
@@ -55,6 +57,7 @@ SignalMask::~SignalMask() {
 void SignalMask::Restore() const {
   ::sigaction(SIGCHLD, &original_child_action_, nullptr);
   ::sigaction(SIGPIPE, &original_pipe_action_, nullptr);
+  ::sigaction(SIGXFSZ, &original_size_action_, nullptr);
   ::sigprocmask(SIG_SETMASK, &original_, nullptr);
 }
 

@@ -35,6 +35,7 @@ class SignalMask {
   sigset_t original_{};
   struct sigaction original_child_action_ {};
   struct sigaction original_pipe_action_ {};
+  struct sigaction original_size_action_ {};
 };
 
 class SignalReader {

@@ -43,7 +43,7 @@ void ReadLine(const nlohmann::json& line, RunSummary& summary, std::vector<doubl
   if (line.value("event", "") == "start") summary.metric = line.value("save_best", "");
   const std::string split = line.value("split", "");
   if (split == "validation") {
-    AddBest(line, summary);
+    if (summary.steps > 0) AddBest(line, summary);  // not evaluation.eval_on_start
     summary.validation_loss = Number(line, "loss");
     AddPoint(summary, summary.validation_loss, summary.validation);
   } else if (split == "train") {

@@ -228,6 +228,7 @@ class Output(harness.LauncherTest):
             or self.mark not in str(harness.processes_with(self.mark)),
             "the worker to end",
         )
+        job.wait(harness.DEADLINE_S)  # one signal is enough
         self.finish(job)
         self.assertEqual(job.returncode, 128 + signal.SIGTERM)
 

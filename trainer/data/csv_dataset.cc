@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "trainer/data/csv_encoding.h"
 #include "trainer/data/data_files.h"
@@ -21,6 +22,16 @@ void ForEach(const CsvTable& table, size_t columns, const Use& use) {
   for (size_t i = 0; i < table.values.size(); ++i) {
     if (!std::isnan(table.values[i])) use(table.values[i], i % columns);
   }
+}
+
+// Returns the standard deviation from the sum of squared differences; 1 for values that are equal
+// but for the rounding of their sums. Such a sum is not 0: the bound is that of scikit-learn.
+double DeviationOf(double squares, double mean, double count) {
+  if (count == 0) return 1;
+  constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+  const double variance = squares / count;
+  const double rounding = count * kEpsilon * variance + std::pow(count * mean * kEpsilon, 2);
+  return variance > rounding ? std::sqrt(variance) : 1;
 }
 
 // Sets the mean and deviation of each feature over all rows, as scikit-learn's StandardScaler does.
@@ -45,7 +56,8 @@ void Measure(const CsvTable& table, std::vector<CsvFeature>& features) {
     squares[column] += std::pow(value - features[column].mean[0], 2);
   });
   for (size_t i = 0; i < features.size(); ++i) {
-    if (squares[i] > 0) features[i].deviation = std::sqrt(squares[i] / counts[i]);
+    if (features[i].is_category) continue;
+    features[i].deviation = DeviationOf(squares[i], features[i].mean[0], counts[i]);
   }
 }
 
@@ -56,7 +68,7 @@ void MeasureTarget(const CsvTable& table, CsvEncoding& encoding) {
   encoding.target_mean = sum / rows;
   double squares = 0;
   for (const double number : table.numbers) squares += std::pow(number - encoding.target_mean, 2);
-  if (squares > 0) encoding.target_deviation = std::sqrt(squares / rows);
+  encoding.target_deviation = DeviationOf(squares, encoding.target_mean, rows);
 }
 
 LargeArray<float> Columns(const CsvTable& table,

@@ -87,6 +87,11 @@ void CheckConfig(const LoraOptions& options, const std::string& folder) {
   compare("use_rslora", config.Flag("use_rslora", false), options.use_rslora);
   compare("use_dora", config.Flag("use_dora", false), false);
   compare("bias", config.Text("bias", "none"), "none");
+  // Other ways to begin, such as PiSSA's, change the model's own weights, which the folder lacks.
+  const ordered_json begin = config.json().value("init_lora_weights", ordered_json(true));
+  if (!begin.is_boolean() && begin != "gaussian" && begin != "eva" && begin != "orthogonal") {
+    compare("init_lora_weights", begin, true);
+  }
   for (const char* key : {"rank_pattern", "alpha_pattern"}) {
     compare(key, config.Object(key).json(), ordered_json::object());
   }

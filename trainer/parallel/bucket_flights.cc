@@ -1,5 +1,7 @@
 #include "trainer/parallel/bucket_flights.h"
 
+#include <c10/util/Exception.h>
+
 #include <exception>
 #include <utility>
 
@@ -37,6 +39,8 @@ void BucketFlights::CallHook(const GradientBuckets& buckets,
     call();
   } catch (const Failure&) {
     throw;
+  } catch (const c10::Error& error) {
+    throw HookFailed(where_(), index, buckets.Names()[index], error.what_without_backtrace());
   } catch (const std::exception& exception) {
     throw HookFailed(where_(), index, buckets.Names()[index], exception.what());
   }

@@ -154,7 +154,7 @@ class LineReader {
     for (RunHistory::Best& found : ResultsIn(line)) {
       PointsOf(run_.validation, found.metric)
           .push_back({static_cast<double>(found.step), found.value});
-      AddBest(std::move(found));
+      if (found.step > 0) AddBest(std::move(found));  // not evaluation.eval_on_start
     }
     AddConfusion("validation", line);
   }

@@ -89,7 +89,7 @@ void CheckVocabulary(const LanguageModel& model, const TextOptions& options, int
 
 }  // namespace
 
-std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder) {
+std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder, at::Device device) {
   const ModelOptions options = ReadModelOptions(folder);
   auto model =
       std::dynamic_pointer_cast<LanguageModel>(MakeModel(options, {}, /*initialize=*/false));
@@ -103,6 +103,7 @@ std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder) {
                         .page = "not-a-language-model"});
   }
   LoadWeights(*model, folder);
+  model->to(device);
   ChooseMathKernels();
   return model;
 }

@@ -12,9 +12,9 @@
 
 namespace ddprun::trainer {
 
-// Opens a model with its weights. Throws Failure if the folder (models/pretrained.h) cannot be used
-// or has a model of another kind.
-std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder);
+// Opens a model with its weights on a device. Throws Failure if the folder (models/pretrained.h)
+// cannot be used or has a model of another kind.
+std::shared_ptr<LanguageModel> OpenLanguageModel(const std::string& folder, at::Device device);
 
 struct TextOptions {
   std::string prompt;          // UTF-8

@@ -35,4 +35,14 @@ UseRanks MeetToUse(const std::string& device, const Environment& environment, Jo
   return ranks;
 }
 
+UseRanks TakeDevice(const std::string& device, const Environment& environment) {
+  const RankInfo alone = {.local_rank = ValueOrThrow(ReadRankInfo(environment)).local_rank};
+  UseRanks ranks;
+  ranks.note = PutOnDeviceOf(device, "--device", ChooseDevice(device, environment, "--device"),
+                             alone, environment, /*timeout=*/{}, ranks.mesh);
+  UseDevice(ranks.mesh.device);
+  if (!ranks.mesh.device.is_cpu()) SetUpDevices({}, /*lengths_change=*/true);
+  return ranks;
+}
+
 }  // namespace ddprun::trainer

@@ -19,4 +19,8 @@ struct UseRanks {
 // them up; then the last bits of sums differ. A collective. Throws Failure.
 UseRanks MeetToUse(const std::string& device, const Environment& environment, Job& job);
 
+// Takes the device for a process that uses a model alone, also where a launcher has started others.
+// `device`: as run.device. Throws Failure.
+UseRanks TakeDevice(const std::string& device, const Environment& environment);
+
 }  // namespace ddprun::trainer

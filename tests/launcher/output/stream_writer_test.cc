@@ -1,6 +1,9 @@
 #include "launcher/output/stream_writer.h"
 
 #include <signal.h>
+#include <sys/resource.h>
+
+#include <cstdio>
 
 #include "launcher/output/pty.h"
 #include "tests/launcher/output/pipe.h"
@@ -113,6 +116,31 @@ TEST(StreamWriter, GoesOnWithoutAReader) {
   bool empty = false;
   writer.WhenEmpty([&] { empty = true; });
   EXPECT_TRUE(empty);
+}
+
+// The limit stands for a full disk.
+TEST(StreamWriter, WritesToAFileAgainOnceThereIsRoom) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  asio::io_context io;
+  FILE* const file = std::tmpfile();
+  ASSERT_NE(file, nullptr);
+  StreamWriter writer(io, ::fileno(file));
+  std::vector<int> errors;
+  writer.OnLost([&](int error) { errors.push_back(error); });
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit full{4, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  writer.WriteLines("one\n");
+  writer.WriteLines("lost\n");
+  writer.WriteLines("lost\n");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  writer.WriteLines("two\n");
+  EXPECT_EQ(errors, std::vector<int>{EFBIG});
+  char text[16] = {};
+  EXPECT_EQ(::pread(::fileno(file), text, sizeof text, 0), 8);
+  EXPECT_STREQ(text, "one\ntwo\n");
+  std::fclose(file);
 }
 
 TEST(Console, HasOneWriterForOneFile) {

@@ -32,9 +32,10 @@ TEST(JobFolder, IsPrivateAndGoesAwayWithItsContents) {
   const TempFolder temp;
   std::string path;
   {
-    const auto folder =
-        JobFolder::Create(Environment(Environment::Variables{{"TMPDIR", temp.path()}}));
-    path = folder->path();
+    JobFolder folder(Environment(Environment::Variables{{"TMPDIR", temp.path()}}));
+    path = folder.path();
+    EXPECT_FALSE(std::filesystem::exists(path));
+    ASSERT_TRUE(folder.Create().ok());
     struct stat info {};
     ASSERT_EQ(::stat(path.c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777u, 0700u);
@@ -44,10 +45,22 @@ TEST(JobFolder, IsPrivateAndGoesAwayWithItsContents) {
 }
 
 TEST(JobFolder, NamesTheFolderThatCannotBeWrittenTo) {
-  const auto folder =
-      JobFolder::Create(Environment(Environment::Variables{{"TMPDIR", "/nowhere"}}));
-  ASSERT_FALSE(folder.has_value());
-  EXPECT_THAT(folder.error().what, testing::HasSubstr("/nowhere"));
+  JobFolder folder(Environment(Environment::Variables{{"TMPDIR", "/nowhere"}}));
+  const Status made = folder.Create();
+  ASSERT_FALSE(made.ok());
+  EXPECT_THAT(made.error().what, testing::HasSubstr("/nowhere"));
+}
+
+TEST(JobFolder, LeavesAFolderThatWasThereBefore) {
+  const TempFolder temp;
+  std::string path;
+  {
+    JobFolder folder(Environment(Environment::Variables{{"TMPDIR", temp.path()}}));
+    path = folder.path();
+    std::filesystem::create_directory(path);
+    EXPECT_FALSE(folder.Create().ok());
+  }
+  EXPECT_TRUE(std::filesystem::exists(path));
 }
 
 }  // namespace

@@ -37,9 +37,10 @@ TEST(RunSummary, TakesTheLastLossesAndTheTimeBetween) {
 TEST(RunSummary, TakesTheBestValueOfTheMetricThatChoseCheckpoints) {
   const auto best = [](const std::string& metric) {
     return Summary("{\"ts\": 1, \"event\": \"start\", \"save_best\": \"" + metric + "\"}\n" +
-                   "{\"split\": \"validation\", \"loss\": 2, \"f1\": 0.5}\n"
-                   "{\"split\": \"validation\", \"loss\": 1, \"f1\": 0.75}\n"
-                   "{\"split\": \"validation\", \"loss\": 3, \"f1\": \"nan\"}\n")
+                   "{\"step\": 0, \"split\": \"validation\", \"loss\": 0, \"f1\": 1}\n"
+                   "{\"step\": 1, \"split\": \"validation\", \"loss\": 2, \"f1\": 0.5}\n"
+                   "{\"step\": 2, \"split\": \"validation\", \"loss\": 1, \"f1\": 0.75}\n"
+                   "{\"step\": 3, \"split\": \"validation\", \"loss\": 3, \"f1\": \"nan\"}\n")
         .best;
   };
   EXPECT_EQ(best("f1"), 0.75);

@@ -247,6 +247,18 @@ TEST_F(Csv, SaysWhichInputIsWhat) {
     "target": {"column": "kind", "labels": ["n", "y"]}})"));
 }
 
+// The mean of 30 times 0.1 is not 0.1, and the deviation from it would be 4e-17.
+TEST_F(Csv, DoesNotDivideAConstantColumnByItsRounding) {
+  std::string text = "x,k,y\n";
+  for (int row = 0; row < 30; ++row) text += std::to_string(row) + ",0.1,0.1\n";
+  const CsvDataset data = Open(
+      text,
+      {.target = "y", .target_is_class = false, .standardize = true, .standardize_target = true});
+  const auto json = nlohmann::json::parse(data.ModelFiles().at("data.json"));
+  EXPECT_EQ(json["inputs"][1]["deviation"], 1.0);
+  EXPECT_EQ(json["target"].value("deviation", 1.0), 1.0);
+}
+
 TEST_F(Csv, NamesTheDelimiterThatTheFileHas) {
   EXPECT_EQ(ErrorOf("x;kind\n1;a\n").hint,
             "Its fields are separated by another character: set data.delimiter to \";\".");

@@ -14,7 +14,7 @@ TRAINER = os.environ["DDPRUN_TRAINER_PROGRAM"]
 
 class CheckpointCommand(training.TrainingTest):
     def run_toy(self, name, ranks=2, **sections):
-        sections.setdefault("report", {})["state_hashes"] = True
+        sections.setdefault("report", {"state_hashes": True})
         sections.setdefault("checkpoint", {"save_steps": 5, "save_total_limit": 0})
         config = training.toy_config(**sections)
         config["run"].update(name=name, max_steps=20)
@@ -139,6 +139,13 @@ class CheckpointCommand(training.TrainingTest):
         self.assertRegex(done.stdout, r"the first of 20 steps that differs is step 1: layers\.\S+, "
                                       r"on rank 0, and \d+ more")
         self.assertIn("checkpoints: those of step 5 differ: model.layers.0.bias", done.stdout)
+
+    def test_diff_of_runs_without_anything_to_compare(self):
+        runs = [self.run_toy(name, report={"state_hashes": False},
+                             checkpoint={"save_steps": 0}) for name in ("one", "other")]
+        done = self.trainer("diff", *runs)
+        self.assertEqual(2, done.returncode, done.stdout)
+        self.assertIn("nothing to compare", done.stdout)
 
     def test_the_ledger_adds_up(self):
         run = self.run_toy("ledger")

@@ -241,6 +241,9 @@ class Lora(transformers_test.Files):
         self.refused(self.with_keys(config, model={"adapter": of_other}), of_other,
                      "bert.encoder.layer.0.attention.self.query.lora_A.weight", "Missing (4)")
         self.refused(self.with_keys(config, model={"adapter": wide}), "use_rslora is true there")
+        _, moved = self.peft_start("gpt", folder, init_lora_weights="pissa")
+        self.refused(self.with_keys(config, model={"adapter": moved}),
+                     'init_lora_weights is "pissa" there')
         self.refused(self.with_keys(config, model={"adapter": folder}), "adapter_config.json")
         for strategy in ("tensor_parallel", "pipeline"):
             self.refused(self.with_keys(config, strategy={"type": strategy}), "training.lora_r 4")

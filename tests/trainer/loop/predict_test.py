@@ -76,6 +76,12 @@ class Predict(training.TrainingTest):
         self.assertEqual(0, done.returncode, done.stderr)
         with open(self.path("new.out")) as file:
             self.assertEqual(1, len(file.readlines()))
+        refused = self.run_trainer("predict", "runs/one", "--data", "n*.csv", "--out",
+                                   "./new.csv", "--overwrite")
+        self.assertEqual(2, refused.returncode, refused.stderr)
+        self.assertIn('"new.csv" is to be read and to be replaced', refused.stderr)
+        with open(self.path("new.csv")) as file:
+            self.assertEqual(2, len(file.readlines()))
 
     def use_by(self, ranks, command, run, *flags):
         job = self.run_ddprun(f"--nproc_per_node={ranks}", TRAINER, command, f"runs/{run}",

@@ -136,13 +136,18 @@ class TrainingTest(harness.LauncherTest):
         self.assertEqual(job.err, "")
         return job
 
+    def written_by(self, command, path, *flags):
+        """The lines that a command on a model writes."""
+        done = subprocess.run([os.environ["DDPRUN_TRAINER_PROGRAM"], command, path, *flags],
+                              capture_output=True, text=True, cwd=self.path("."), timeout=120,
+                              env=self.env())
+        self.assertEqual(0, done.returncode, done.stderr)
+        return done.stdout.splitlines()
+
     def use(self, command, run, file, *flags):
         """The JSON objects that a command on a model and other data writes."""
-        done = subprocess.run([os.environ["DDPRUN_TRAINER_PROGRAM"], command, f"runs/{run}",
-                               "--data", file, *flags],
-                              capture_output=True, text=True, cwd=self.path("."), timeout=120)
-        self.assertEqual(0, done.returncode, done.stderr)
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        return [json.loads(line)
+                for line in self.written_by(command, f"runs/{run}", "--data", file, *flags)]
 
     def predict(self, run, file):
         """The rows that ddp-trainer predict writes."""

@@ -33,6 +33,8 @@ constexpr const char* kEndLine = R"({"ts":9,"event":"end","step":2,"reason":"fin
 TEST_F(RunHistoryTest, HasTheBestOfEachMetric) {
   const RunHistory run =
       Read(std::string(kStartLine) +
+           R"({"ts":2,"step":0,"split":"validation","loss":0.1,"accuracy":0.9,"samples":9})"
+           "\n"
            R"({"ts":2,"step":1,"split":"validation","loss":0.5,"accuracy":0.5,"samples":9})"
            "\n"
            R"({"ts":3,"step":2,"split":"validation","loss":0.7,"accuracy":0.8,"samples":9})"

@@ -100,6 +100,34 @@ class OnTheStandIn(training.TrainingTest):
         self.compare(training.gpt_config, 2, training={"cuda_graph": True},
                      optimizer={"learning_rate_factors": {"wte": 5, "h.0": 0.2}})
 
+    def test_averages_beside_a_graph(self):
+        text = {"validation_files": [os.path.join(training.GOLDEN, "text.txt")],
+                "max_eval_samples": 16}
+        self.compare(training.gpt_config, training={"cuda_graph": True}, data=text,
+                     optimizer={"ema_decay": 0.7}, evaluation={"eval_steps": 2})
+        for one, other in zip(*(self.losses(run, "validation") for run in ("cpu", "cuda")),
+                              strict=True):
+            self.assertAlmostEqual(one, other, delta=1e-5)
+
+    def test_commands_take_the_device(self):
+        """They write what they write on the CPU."""
+        self.train(self.bert(steps=2)())
+        self.script("other.tsv", "text\tlabel\nw1 w2 w3\ta\nw4 w5 w6 w7\tb\n")
+        for command in ("predict", "evaluate --json"):
+            name, *flags = command.split()
+            (one, *_), (other, *_) = (
+                self.use(name, "gpt", "other.tsv", *flags, f"--device={device}")
+                for device in ("cpu", "cuda"))
+            for key in {"loss", "accuracy"} & one.keys():
+                self.assertAlmostEqual(one[key], other[key], delta=1e-6)
+            self.assertEqual(one.get("class"), other.get("class"))
+        os.remove(self.path("launches"))
+        texts = [self.written_by("generate", os.path.join(training.GOLDEN, "gpt_init"),
+                                 "--prompt=The", "--max-new-tokens=20", f"--device={device}")
+                 for device in ("cpu", "cuda")]
+        self.assertEqual(*texts)
+        self.assertTrue(os.path.exists(self.path("launches")), "the device has computed")
+
     def test_ddp_of_two_ranks(self):
         self.compare(training.gpt_config, 2, strategy={"type": "ddp", "bucket_cap_mb": 0.02,
                                                        "first_bucket_mb": 0.01})
