@@ -27,9 +27,9 @@ constexpr std::string_view kTarget =
 
 constexpr std::string_view kBottom =
     "\n"
-    "Options are torchrun's. They may be written with dashes or underscores, and\n"
-    "shortened while they stay unique. Their defaults come from PET_ and the name in\n"
-    "capitals (PET_NPROC_PER_NODE=2). The last of several wins.\n";
+    "Options may be written with dashes or underscores, and shortened while they stay\n"
+    "unique. The defaults of torchrun's options come from PET_ and the name in capitals\n"
+    "(PET_NPROC_PER_NODE=2). The last of several wins.\n";
 
 }  // namespace
 

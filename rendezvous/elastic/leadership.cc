@@ -15,7 +15,6 @@
 namespace ddprun::rendezvous {
 
 using nlohmann::json;
-using Clock = std::chrono::steady_clock;
 
 uint64_t RandomId() {
   std::random_device random;
@@ -52,6 +51,8 @@ class Leadership::Impl : public std::enable_shared_from_this<Leadership::Impl> {
   bool is_first() const { return campaign_.is_first(); }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
   // One ballot on its way to one host, and the vote on its way back.
   struct Call {
     std::unique_ptr<AsyncConnect> connect;

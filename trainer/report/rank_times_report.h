@@ -47,7 +47,7 @@ struct RankTimesReport {
   bool alike = true;  // ranks have equal work; stages of a pipeline do not
   bool several_nodes = false;
   std::vector<Phase> phases;  // those that took time, then "all"
-  Slowest slowest;
+  Slowest slowest = {};
 };
 
 // `rows` are by rank. The report has no phases if fewer than two ranks have measured. Pure.

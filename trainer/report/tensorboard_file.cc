@@ -52,7 +52,7 @@ std::string TextField(uint64_t field, std::string_view text) {
 }
 
 // Messages, with the numbers of their fields.
-std::string Event(ReportTime now, int64_t step, const std::string& content) {
+std::string EventText(ReportTime now, int64_t step, const std::string& content) {
   return DoubleField(1, now.unix_seconds) + VarintField(2, static_cast<uint64_t>(step)) + content;
 }
 std::string FileVersion() {
@@ -103,15 +103,15 @@ void TensorboardFile::OnBegin(const RunHeader& header, ReportTime now) {
   Result<UniqueFd> opened = OpenToAppend(path_);
   if (!opened) return Warn(opened.error().what);
   fd_ = *std::move(opened);
-  Append(Event(now, 0, FileVersion()));
+  Append(EventText(now, 0, FileVersion()));
   if (continues_file_) return;
-  Append(Event(now, header.resumed_step + 1, SessionStart()));
+  Append(EventText(now, header.resumed_step + 1, SessionStart()));
   const auto config = ReadIfReadable(run_ + "/" + kResolvedConfig);
   if (!config) return;
   // Four spaces before each line are Markdown for code.
   std::string code = "    ";
   for (const char c : *config) code += c == '\n' ? std::string("\n    ") : std::string(1, c);
-  Append(Event(now, header.resumed_step + 1, Summary(TextValue("config", code))));
+  Append(EventText(now, header.resumed_step + 1, Summary(TextValue("config", code))));
 }
 
 void TensorboardFile::OnStep(const StepReport& report, ReportTime now) {
@@ -158,7 +158,7 @@ void TensorboardFile::WriteEvaluation(const std::string& split,
 void TensorboardFile::Write(int64_t step, const Scalars& scalars, ReportTime now) {
   std::string values;
   for (const auto& [tag, value] : scalars) values += ScalarValue(tag, value);
-  Append(Event(now, step, Summary(values)));
+  Append(EventText(now, step, Summary(values)));
 }
 
 void TensorboardFile::Append(const std::string& event) {

@@ -11,7 +11,8 @@ namespace {
 // whether the character is valid.
 bool Skip(std::string_view text, size_t& at) {
   UChar32 character;
-  U8_NEXT(text.data(), at, text.size(), character);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(text.data());
+  U8_NEXT(bytes, at, text.size(), character);
   return character >= 0;
 }
 

@@ -236,7 +236,8 @@ Job VirtualJob(Precision precision, int64_t virtual_ranks) {
   job.config.data.shuffle = true;
   job.config.evaluation.eval_steps = {.amount = 2};
   job.config.evaluation.metrics = {"perplexity", "accuracy"};
-  job.config.optimizer = {.learning_rate = 0.01};
+  job.config.optimizer = OptimizerConfig();
+  job.config.optimizer.learning_rate = 0.01;
   job.validation = std::make_unique<UnevenText>();
   return job;
 }

@@ -26,7 +26,9 @@ class LoraTest : public testing::TestWithParam<const char*> {
     return model;
   }
   static Batch Texts() {
-    Batch batch{.inputs = at::arange(24).remainder(20).view({2, 12}), .samples = 2};
+    Batch batch;
+    batch.inputs = at::arange(24).remainder(20).view({2, 12});
+    batch.samples = 2;
     const bool classes = std::string(GetParam()) == "bert";
     batch.targets = classes ? at::arange(2) : batch.inputs.roll(-1);
     batch.predictions = batch.targets.numel();

@@ -105,8 +105,11 @@ TEST_F(MetricsFileTest, TheNextStepHasTheTimesOfTheRanks) {
 TEST_F(MetricsFileTest, ABranchNamesItsParent) {
   const std::string path = path_ + ".branch";
   MetricsFile file(path, nobody_);
-  file.OnBegin({.resumed_step = 5, .parent = "/runs/a/checkpoints/step-5", .changes = {"x was 1"}},
-               kNow);
+  RunHeader header;
+  header.resumed_step = 5;
+  header.parent = "/runs/a/checkpoints/step-5";
+  header.changes = {"x was 1"};
+  file.OnBegin(header, kNow);
   EXPECT_TRUE(Lines(path).back().ends_with(
       R"("resumed_step":5,"parent":"/runs/a/checkpoints/step-5","changes":["x was 1"]})"))
       << Lines(path).back();
