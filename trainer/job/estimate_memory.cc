@@ -155,7 +155,8 @@ BatchSize LargestBatch(const Job& job) {
   BatchSize batch{
       .samples = std::min(training.per_device_train_batch_size, job.train->size()),
       .length = std::min(job.config.data.max_seq_length, job.config.model.max_position_embeddings),
-      .bf16 = training.precision != Precision::kFp32};
+      .bf16 = training.precision != Precision::kFp32,
+      .on_device = job.device.module != nullptr};
   const auto samples = static_cast<double>(batch.samples);
   batch.tokens = samples * static_cast<double>(batch.length);
   const DataFormat format = job.config.data.format;

@@ -11,8 +11,9 @@ namespace ddprun::trainer {
 namespace {
 
 constexpr double kFloat = 4;
-constexpr double kIndex = 8;                // int64
-constexpr double kScorePiece = 32 << 20;    // of LinearCrossEntropy
+constexpr double kIndex = 8;              // int64
+constexpr double kScorePiece = 32 << 20;  // of LinearCrossEntropy
+constexpr double kDeviceScorePiece = 256 << 20;
 constexpr int64_t kLongestComposed = 1024;  // of ScaledDotProduct
 // Tensors that tensor ranks sum per block: the outputs of attention and of the inner products, and
 // the gradients of their inputs.
@@ -30,11 +31,14 @@ struct Sizes {
         heads(static_cast<double>(model.num_attention_heads) * share),
         vocabulary(static_cast<double>(model.vocab_size) * share),
         number(batch.bf16 ? 2 : kFloat),
-        composed((model.attention_dropout > 0 || batch.bf16) && batch.length <= kLongestComposed),
+        on_device(batch.on_device),
+        composed(!on_device && (model.attention_dropout > 0 || batch.bf16) &&
+                 batch.length <= kLongestComposed),
         drops_scores(model.attention_dropout > 0) {}
 
   double samples, length, tokens, width, share, own_width, inner, heads, vocabulary;
   double number;  // bytes of each input and output number of a product
+  bool on_device;
   bool composed;  // attention keeps its probabilities
   bool drops_scores;
   double places() const { return samples * length; }
@@ -77,7 +81,10 @@ StageMemory CausalHead(const Sizes& s, bool tied, double norm_keeps) {
   const double hidden = s.tokens * s.width;
   const double table = s.vocabulary * s.width * kFloat;
   const double row = s.vocabulary * s.number;
-  const double piece = std::max(row, std::min(kScorePiece, s.tokens * row));
+  const double largest = s.on_device ? kDeviceScorePiece : kScorePiece;
+  // A device has the scores and their softmax in float32, beside gradients in 16 bits.
+  const double softmax = !s.on_device ? 0 : s.number == kFloat ? 1 : 2 * kFloat / s.number;
+  const double piece = std::max(row, std::min(largest, s.tokens * row)) * (1 + softmax);
   StageMemory head{.saved = hidden * norm_keeps + hidden * s.number,
                    .forward = hidden * kFloat + table + piece + s.copies(s.vocabulary * s.width),
                    .backward = hidden * kFloat,

@@ -16,6 +16,7 @@ struct BatchSize {
   int64_t length = 0;        // tokens of the longest sample; others are padded to it
   double tokens = 0;         // of all samples without their padding
   bool bf16 = false;         // training.precision
+  bool on_device = false;    // its kernels of attention keep no probabilities
   int64_t tensor_ranks = 1;  // that divide the layers (strategy.tensor_parallel_size)
 };
 

@@ -167,6 +167,22 @@ TEST(EstimateMemory, CountsRanksOfTheJobOnlyWhereEachLocalRankIsZero) {
       MemoryOfNode(job, {.rank = 3, .world_size = 4, .local_world_size = 2, .node_rank = 1}), two);
 }
 
+TEST(EstimateMemory, OfADeviceHasNoProbabilitiesOfAttentionButLargePiecesOfScores) {
+  constexpr double kSamples = 1024;
+  Job job = PlanJob(kLayers, static_cast<int64_t>(kSamples));
+  job.largest_batch.samples = static_cast<int64_t>(kSamples);
+  job.largest_batch.tokens = kSamples * 64;
+  job.largest_batch.bf16 = true;
+  const auto bytes = [&job](bool on_device) {
+    job.largest_batch.on_device = on_device;
+    return MemoryOfNode(job, {.rank = 0, .world_size = 1, .local_world_size = 1});
+  };
+  const double probabilities = kLayers * kSamples * 12 * 64 * 64 * (4 + 2);
+  const double pieces = 5 * (256 << 20) - (32 << 20);
+  const double saved = bytes(false) - bytes(true);
+  EXPECT_NEAR(saved, probabilities - pieces, probabilities * 0.1);
+}
+
 TEST(StrategyPlan, OfSeveralMachinesKeepsShardsWithinEach) {
   const StrategyPlan plan = PlanFor8(PlanJob(), 4, 64);
   const StrategyCost& near = CostIn(plan, "zero3 in 2 replicas");
