@@ -38,10 +38,10 @@ void CheckWeights(const Model& model, const std::string& path);
 
 struct SaveOptions {
   // The folder that the model was loaded from. Its config.json is kept except for values that the
-  // run changed, and its tokenizer's files are copied. Empty: none.
+  // run changed, and generation_config.json is copied. Empty: none.
   std::string source = {};
-  std::string tokenizer = {};            // folder of another tokenizer to copy; empty: none
-  std::vector<std::string> labels = {};  // names of the classes, for models without any
+  std::string tokenizer = {};  // tokenizer to copy, as LoadTokenizer() takes it; empty: of `source`
+  std::vector<std::string> labels = {};           // names of the classes, for models without any
   std::map<std::string, std::string> files = {};  // further files, text by name
   int64_t max_shard_bytes = 5'000'000'000;        // larger models get several files
   // If `model` is a shape, returns the weights, one after the other. Empty: uses the model's own.

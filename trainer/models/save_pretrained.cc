@@ -23,17 +23,17 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-// Files that transformers needs besides the weights to use a model.
-constexpr std::array<const char*, 10> kCompanions = {"vocab.txt",
-                                                     "tokenizer.json",
-                                                     "tokenizer_config.json",
-                                                     "special_tokens_map.json",
-                                                     "added_tokens.json",
-                                                     "vocab.json",
-                                                     "merges.txt",
-                                                     "tokenizer.model",
-                                                     "chat_template.jinja",
-                                                     kGenerationConfigName};
+// Files of a tokenizer. The first kVocabularies are those of which LoadTokenizer() takes one.
+constexpr std::array<const char*, 9> kTokenizerFiles = {"tokenizer.json",
+                                                        "vocab.txt",
+                                                        "vocab.json",
+                                                        "merges.txt",
+                                                        "tokenizer_config.json",
+                                                        "special_tokens_map.json",
+                                                        "added_tokens.json",
+                                                        "tokenizer.model",
+                                                        "chat_template.jinja"};
+constexpr size_t kVocabularies = 3;
 
 void WriteText(const fs::path& path, std::string_view text) {
   // The file is not synced, because the caller syncs the whole folder.
@@ -166,9 +166,23 @@ std::string ConfigText(const Model& model, const SaveOptions& options) {
   return config.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-void CopyCompanions(const fs::path& source, const fs::path& folder) {
-  for (const char* name : kCompanions) {
-    if (const auto text = ReadText(source, name)) WriteText(folder / name, *text);
+void CopyFile(const fs::path& source, const char* name, const fs::path& folder) {
+  if (const auto text = ReadText(source, name)) WriteText(folder / name, *text);
+}
+
+// Copies one tokenizer, because files of two would make a third one.
+void CopyTokenizer(const SaveOptions& options, const fs::path& folder) {
+  std::error_code error;
+  fs::path source = options.tokenizer.empty() ? options.source : options.tokenizer;
+  fs::path named;
+  if (fs::is_regular_file(source, error)) {
+    named = source.filename();
+    source = fs::absolute(source).parent_path();
+  }
+  for (size_t i = 0; i < kTokenizerFiles.size(); ++i) {
+    // Another vocabulary would count in place of the named one.
+    const bool other = !named.empty() && i < kVocabularies && named != kTokenizerFiles[i];
+    if (!other) CopyFile(source, kTokenizerFiles[i], folder);
   }
 }
 
@@ -176,8 +190,8 @@ void WriteFiles(const Model& model, const fs::path& folder, const SaveOptions& o
   WriteWeights(model, folder, options);
   model.SaveFiles(folder.string());
   WriteText(folder / kConfigName, ConfigText(model, options));
-  CopyCompanions(options.source, folder);
-  CopyCompanions(options.tokenizer, folder);
+  CopyFile(options.source, kGenerationConfigName, folder);
+  CopyTokenizer(options, folder);
   for (const auto& [name, text] : options.files) WriteText(folder / name, text);
 }
 

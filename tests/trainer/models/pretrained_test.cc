@@ -258,6 +258,30 @@ TEST_F(PretrainedTest, KeepsWhatTheSourceFolderSaysBeside) {
   EXPECT_TRUE(Exists("to/vocab.txt"));
 }
 
+TEST_F(PretrainedTest, CopiesOneTokenizerWhole) {
+  for (const char* name : {"tokenizer.json", "chat_template.jinja", "generation_config.json"}) {
+    folder_.Write(std::string("from/") + name, "{}");
+  }
+  const std::string file = folder_.Write("other/vocab.json", "{}");
+  folder_.Write("other/merges.txt", "");
+  folder_.Write("other/generation_config.json", "other");
+  const auto saved = [this](const std::string& tokenizer) {
+    SavePretrained(*MakeModel(kMlp), folder_.Path("to"),
+                   {.source = folder_.Path("from"), .tokenizer = tokenizer});
+    EXPECT_EQ(std::filesystem::file_size(folder_.Path("to/generation_config.json")), 2);
+    std::string found;
+    for (const char* name : {"tokenizer.json", "chat_template.jinja", "vocab.json", "merges.txt"}) {
+      if (Exists(std::string("to/") + name)) found += std::string(name) + " ";
+    }
+    return found;
+  };
+  EXPECT_EQ(saved(""), "tokenizer.json chat_template.jinja ");
+  EXPECT_EQ(saved(folder_.Path("other")), "vocab.json merges.txt ");
+  folder_.Write("other/tokenizer.json", "{}");
+  EXPECT_EQ(saved(file), "vocab.json merges.txt ");
+  EXPECT_EQ(saved(folder_.Path("other")), "tokenizer.json vocab.json merges.txt ");
+}
+
 TEST_F(PretrainedTest, ChangesOnlyWhatTheRunChangedInTheSourceConfig) {
   const std::string source = R"({"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2,
       "num_attention_heads": 2, "intermediate_size": 24, "vocab_size": 40,
