@@ -6,6 +6,8 @@
 
 #include "base/check.h"
 #include "base/failure.h"
+#include "trainer/text/unicode.h"
+#include "trainer/text/utf8.h"
 
 namespace ddprun::trainer {
 
@@ -60,10 +62,12 @@ int32_t IdOf(const Piece& token, const Tokenizer& tokenizer) {
   return token.text.empty() ? tokenizer.special().eos : tokenizer.Find(token.text);
 }
 
-std::string_view Trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\n\r\v\f";
-  const size_t begin = std::min(text.find_first_not_of(kSpace), text.size());
-  return text.substr(begin, text.find_last_not_of(kSpace) + 1 - begin);
+std::string Trimmed(std::string_view text) {
+  std::string storage;
+  text = ValidUtf8(text, storage);
+  const size_t begin = StripRight(text, 0, IsPythonSpace);
+  const size_t end = StripLeft(text, begin, text.size(), IsPythonSpace);
+  return std::string(text.substr(begin, end - begin));
 }
 
 // Text between two tokens is encoded as a whole, because its parts could form other tokens alone.

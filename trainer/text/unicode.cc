@@ -8,6 +8,7 @@
 #include <span>
 
 #include "base/check.h"
+#include "trainer/text/utf8.h"
 
 namespace ddprun::trainer {
 
@@ -77,6 +78,30 @@ const UNormalizer2* Nfd() {
 
 bool IsWhiteSpace(char32_t c) {
   return u_isUWhiteSpace(static_cast<UChar32>(c));
+}
+
+bool IsPythonSpace(char32_t c) {
+  return IsWhiteSpace(c) || (c >= 0x1C && c <= 0x1F);
+}
+
+size_t StripLeft(std::string_view text, size_t begin, size_t end, IsSpace& is_space) {
+  while (end > begin) {
+    size_t last = end - 1;
+    while ((static_cast<uint8_t>(text[last]) & 0xC0) == 0x80) --last;
+    size_t after = last;
+    if (!is_space(NextCharacter(text, after))) break;
+    end = last;
+  }
+  return end;
+}
+
+size_t StripRight(std::string_view text, size_t begin, IsSpace& is_space) {
+  while (begin < text.size()) {
+    size_t after = begin;
+    if (!is_space(NextCharacter(text, after))) break;
+    begin = after;
+  }
+  return begin;
 }
 
 bool IsBertPunctuation(char32_t c) {

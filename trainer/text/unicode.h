@@ -6,11 +6,22 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace ddprun::trainer {
 
 // Returns whether `c` is White_Space: 25 characters, equal in every version.
 bool IsWhiteSpace(char32_t c);
+
+// Returns whether Python's str.isspace(), and so Jinja's "trim", counts `c`: as above, or U+001C to
+// U+001F.
+bool IsPythonSpace(char32_t c);
+
+// Return where the spaces at the end of text[begin, end) begin, and where those at `begin` end.
+// REQUIRES: valid UTF-8.
+using IsSpace = bool(char32_t c);
+size_t StripLeft(std::string_view text, size_t begin, size_t end, IsSpace& is_space);
+size_t StripRight(std::string_view text, size_t begin, IsSpace& is_space);
 
 // Returns whether `c` is punctuation for BERT: ASCII's symbols, and P* of Unicode 8.
 bool IsBertPunctuation(char32_t c);

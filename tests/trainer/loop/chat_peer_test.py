@@ -23,6 +23,7 @@ SPECIAL = [EOS, "<|im_start|>", "<|im_end|>", "<|begin_of_text|>", "<|start_head
            "<|end_header_id|>", "<|eot_id|>"]
 STEPS, BATCH, LENGTH, RATE = 6, 3, 48, 0.05
 PACK = 150
+SPACES = ["", "\x1c", "\x85", "\u00a0", "\u3000\u2028", "\u200b"]  # the last one is no space
 
 
 def jinja(begin, before, after, content, end, last):
@@ -51,6 +52,7 @@ def conversations():
         for turn in range(1 + i % 3):
             chat += [{"role": "user", "content": f"What is {i} plus {turn}?\n\nSay it. "},
                      {"role": "assistant", "content": f" It is {i + turn}.\n" * (1 + i % 2)}]
+            chat[-1]["content"] += SPACES[i % len(SPACES)]
         chats.append(chat)
     return chats
 
