@@ -1,5 +1,6 @@
 #include "trainer/text/tokenizer_files.h"
 
+#include <cctype>
 #include <fstream>
 #include <utility>
 
@@ -62,6 +63,25 @@ int32_t ReadId(const Path& file, const std::string& token, const json& id) {
   return id.get<int32_t>();
 }
 
+// Returns the lower-case name of the class without "TokenizerFast"; "" if the file names none.
+std::string ClassKind(const json& object) {
+  const auto name = object.find("tokenizer_class");
+  if (name == object.end() || !name->is_string()) return "";
+  auto kind = name->get<std::string>();
+  for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return kind.substr(0, kind.rfind("tokenizer"));
+}
+
+// Returns the kind for a folder whose tokenizer_config.json names no class.
+std::string KindOfModel(const Path& file) {
+  if (!std::filesystem::exists(file)) return "";
+  const json object = ReadJsonObject(file);
+  const std::string kind = ClassKind(object);
+  const auto type = object.find("model_type");
+  if (!kind.empty() || type == object.end() || !type->is_string()) return kind;
+  return type->get<std::string>();
+}
+
 void ReadTokenizerConfigFile(const Path& file, TokenizerConfig& config) {
   const json object = ReadJsonObject(file);
   config.do_lower_case = OptionalBool(file, object, "do_lower_case");
@@ -70,8 +90,7 @@ void ReadTokenizerConfigFile(const Path& file, TokenizerConfig& config) {
   config.add_prefix_space = OptionalBool(file, object, "add_prefix_space");
   config.add_bos_token = OptionalBool(file, object, "add_bos_token");
   config.add_eos_token = OptionalBool(file, object, "add_eos_token");
-  const auto name = object.find("tokenizer_class");
-  if (name != object.end() && name->is_string()) config.tokenizer_class = name->get<std::string>();
+  config.kind = ClassKind(object);
   ReadSpecialTokens(file, object, config);
   const auto added = object.find("added_tokens_decoder");
   if (added == object.end() || !added->is_object()) return;
@@ -163,6 +182,7 @@ TokenizerConfig ReadTokenizerConfig(const Path& folder) {
   if (const Path file = folder / "tokenizer_config.json"; std::filesystem::exists(file)) {
     ReadTokenizerConfigFile(file, config);
   }
+  if (config.kind.empty()) config.kind = KindOfModel(folder / "config.json");
   if (const Path file = folder / "special_tokens_map.json"; std::filesystem::exists(file)) {
     ReadSpecialTokens(file, ReadJsonObject(file), config);
   }

@@ -19,7 +19,8 @@ namespace ddprun::trainer {
 
 // The contents of tokenizer_config.json, special_tokens_map.json and added_tokens.json.
 struct TokenizerConfig {
-  std::string tokenizer_class;  // "BertTokenizer", ...; empty: missing
+  // "distilbert": `transformers` makes a DistilBertTokenizer of the folder; empty: it does not say.
+  std::string kind;
   std::optional<bool> do_lower_case;
   std::optional<bool> strip_accents;
   std::optional<bool> tokenize_chinese_chars;

@@ -1,5 +1,6 @@
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +26,24 @@ constexpr const char* kLlama3Rule =
 constexpr const char* kOneDigitRule =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}|)"
     R"( ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+
+// Kinds (TokenizerConfig) whose class in `transformers` works like BertTokenizerFast,
+// MPNetTokenizerFast or LlamaTokenizerFast. Some are types of models with such a tokenizer.
+constexpr std::string_view kBertKinds =
+    " align bark bert blip bros chinese_clip convbert distilbert dpr dprcontextencoder "
+    "dprquestionencoder dprreader electra ernie funnel git grounding-dino layoutlm lxmert "
+    "megatron-bert mm-grounding-dino mobilebert nezha qdqbert realm retribert squeezebert tvp vilt "
+    "visual_bert ";
+constexpr std::string_view kMpnetKinds = " layoutlmv2 mpnet splinter ";
+constexpr std::string_view kLlamaKinds =
+    " arcee aria chameleon colpali deepseek_v2 deepseek_v3 deepseek_vl deepseek_vl_hybrid "
+    "diffllama ernie4_5 ernie4_5_moe idefics idefics2 idefics3 jamba janus jetmoe llama llama4 "
+    "llama4_text llava llava_next llava_next_video llava_onevision mistral mixtral mllama "
+    "paligemma persimmon phi3 phimoe video_llava vipllava voxtral zamba zamba2 ";
+
+bool Contains(std::string_view kinds, const std::string& kind) {
+  return kinds.find(" " + kind + " ") != kinds.npos;
+}
 
 // Reads the values of one file by key, with messages that name the file and its part.
 class Reader {
@@ -186,7 +205,7 @@ std::vector<std::pair<std::string, std::string>> MergesOf(const Reader& reader) 
 
 TextFrame FrameIn(const Reader& reader, const TokenizerConfig& config) {
   // LlamaTokenizerFast replaces the file's values by its own arguments or their defaults.
-  return config.tokenizer_class.starts_with("LlamaTokenizer")
+  return Contains(kLlamaKinds, config.kind)
              ? FrameOf(config, /*add_bos_otherwise=*/true)
              : ReadPostProcessor(reader.file(), reader.Section("post_processor"));
 }
@@ -240,10 +259,11 @@ BertNormalizerOptions ReadBertNormalizer(const Reader& reader, const TokenizerCo
       .lowercase = reader.Bool(section, "lowercase", true)};
   std::optional<bool> strip = OptionalBool(reader, section, "strip_accents");
   // BertTokenizerFast replaces the file's values by its own arguments or their defaults.
-  if (config.tokenizer_class.starts_with("BertTokenizer")) {
+  const bool like_mpnet = Contains(kMpnetKinds, config.kind);
+  if (like_mpnet || Contains(kBertKinds, config.kind)) {
     options.lowercase = config.do_lower_case.value_or(true);
-    options.handle_chinese_chars = config.tokenize_chinese_chars.value_or(true);
     strip = config.strip_accents;
+    if (!like_mpnet) options.handle_chinese_chars = config.tokenize_chinese_chars.value_or(true);
   }
   options.strip_accents = strip.value_or(options.lowercase);
   return options;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -185,6 +186,56 @@ TEST(LoadTokenizerTest, TakesAddedTokensFromTheConfig) {
   std::vector<int32_t> ids;
   LoadTokenizer(folder.path())->Encode("the<x>dog", ids);
   EXPECT_EQ(ids, (std::vector<int32_t>{5, 20, 9}));
+}
+
+// A lower-casing WordPiece: [UNK] 0, a 1, b 2, tool 3, Tool 4; Tool 5 is added.
+std::string WordPieceJson(const std::string& normalized = "true") {
+  return R"({"added_tokens": [{"id": 5, "content": "Tool", "special": false, "normalized": )" +
+         normalized + R"(}], "normalizer": {"type": "BertNormalizer", "lowercase": true},
+      "pre_tokenizer": {"type": "BertPreTokenizer"}, "decoder": {"type": "WordPiece"},
+      "model": {"type": "WordPiece", "unk_token": "[UNK]",
+                "vocab": {"[UNK]": 0, "a": 1, "A": 2, "tool": 3, "\u4e2d": 4, "\u4e2db": 6}}})";
+}
+
+std::vector<int32_t> IdsOf(const TempTokenizer& folder, std::string_view text) {
+  std::vector<int32_t> ids;
+  LoadTokenizer(folder.path())->Encode(text, ids);
+  return ids;
+}
+
+TEST(LoadTokenizerTest, TakesTheClassOfTheModelIfTheTokenizerNamesNone) {
+  using Ids = std::vector<int32_t>;
+  const auto ids = [](const std::string& tokenizer, const std::string& model) {
+    TempTokenizer folder;
+    folder.Write("tokenizer.json", WordPieceJson());
+    folder.Write("tokenizer_config.json",
+                 R"({"do_lower_case": false, "tokenize_chinese_chars": false)" + tokenizer + "}");
+    if (!model.empty()) folder.Write("config.json", "{" + model + "}");
+    return IdsOf(folder, "A \u4e2db");
+  };
+  const Ids as_the_file_says = {1, 4, 0};
+  const Ids as_bert = {2, 6};
+  const Ids as_mpnet = {2, 4, 0};
+  EXPECT_EQ(ids("", ""), as_the_file_says);
+  EXPECT_EQ(ids("", R"("model_type": "gpt2")"), as_the_file_says);
+  EXPECT_EQ(ids("", R"("model_type": "bert")"), as_bert);
+  EXPECT_EQ(ids("", R"("model_type": "new", "tokenizer_class": "ElectraTokenizer")"), as_bert);
+  const std::string bert = R"("model_type": "bert")";
+  for (const char* name : {"BertTokenizer", "DistilBertTokenizerFast", "ElectraTokenizerFast",
+                           "DPRQuestionEncoderTokenizer"}) {
+    EXPECT_EQ(ids(std::string(R"(, "tokenizer_class": ")") + name + '"', ""), as_bert) << name;
+  }
+  EXPECT_EQ(ids(R"(, "tokenizer_class": "MPNetTokenizerFast")", bert), as_mpnet);
+  EXPECT_EQ(ids(R"(, "tokenizer_class": "PreTrainedTokenizerFast")", bert), as_the_file_says);
+}
+
+TEST(LoadTokenizerTest, BeginsATextAsTheClassOfLlamaDoes) {
+  TempTokenizer folder;
+  folder.Write("tokenizer.json", BytePairJson());
+  folder.Write("tokenizer_config.json", R"({"bos_token": "<e>"})");
+  EXPECT_TRUE(LoadTokenizer(folder.path())->special().before.empty());
+  folder.Write("config.json", R"({"model_type": "mistral"})");
+  EXPECT_EQ(LoadTokenizer(folder.path())->special().before, std::vector<int32_t>{3});
 }
 
 }  // namespace
