@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "trainer/text/clean_up.h"
 #include "trainer/text/utf8.h"
 
 namespace ddprun::trainer {
@@ -132,7 +133,9 @@ std::string BytePair::Decode(std::span<const int32_t> ids) const {
     if (id >= 0 && id < vocabulary_.size() && !vocabulary_.IsSpecial(id)) bytes += bytes_[id];
   }
   std::string storage;
-  return std::string(ValidUtf8(bytes, storage));
+  std::string text(ValidUtf8(bytes, storage));
+  if (options_.clean_up) CleanUpText(text);
+  return text;
 }
 
 }  // namespace ddprun::trainer

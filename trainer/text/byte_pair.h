@@ -39,6 +39,7 @@ struct BytePairOptions {
   WordRule rule = WordRule::kGpt2;
   bool add_prefix_space = false;  // before each text that does not begin with one
   bool ignore_merges = false;     // a word that is in the vocabulary becomes one token
+  bool clean_up = false;          // Decode() ends with CleanUpText()
   SpecialIds special;
 };
 

@@ -53,6 +53,7 @@ std::unique_ptr<Tokenizer> LoadVocabularyText(const Path& file, TokenizerConfig 
   TokenList tokens(ids.begin(), ids.end());
   std::vector<AddedToken> added = CompleteAddedTokens({}, config, tokens);
   WordPieceOptions options;
+  options.clean_up = config.clean_up;
   options.normalizer.lowercase = config.do_lower_case.value_or(true);
   options.normalizer.strip_accents = config.strip_accents.value_or(options.normalizer.lowercase);
   options.normalizer.handle_chinese_chars = config.tokenize_chinese_chars.value_or(true);
@@ -83,6 +84,7 @@ std::unique_ptr<Tokenizer> LoadVocabularyAndMerges(const Path& vocabulary,
   }
   BytePairOptions options;
   options.add_prefix_space = config.add_prefix_space.value_or(false);
+  options.clean_up = config.clean_up;
   return MakeBytePair(merges, std::move(parts), config, options);
 }
 

@@ -37,7 +37,7 @@ std::string KeysOf(const json& row) {
 }
 
 // Returns the kind of a value: "a number", "an object".
-std::string Kind(const json& value) {
+std::string KindOfJson(const json& value) {
   const std::string name = value.type_name();
   if (value.is_null()) return name;
   return (value.is_object() || value.is_array() ? "an " : "a ") + name;
@@ -54,7 +54,7 @@ std::string ReadRow(std::string_view row, const std::string& key, std::string& t
     const bool is_chat = found->is_array() && !found->empty() && found->front().is_object();
     return "its \"" + key + "\" is no string but " +
            (is_chat ? "a list of objects. Conversations are for data.format \"chat\", not for this"
-                    : Kind(*found));
+                    : KindOfJson(*found));
   }
   text = found->get<std::string>();
   return "";

@@ -54,6 +54,14 @@ void ReadSpecialTokens(const Path& file, const json& object, TokenizerConfig& co
   for (const json& entry : *more) config.additional.push_back(ReadSpecialToken(file, entry));
 }
 
+// Reads "extra_special_tokens": a list, or tokens by name. In both, their order gives their ids.
+void ReadExtraTokens(const Path& file, TokenizerConfig& config) {
+  const auto object = nlohmann::ordered_json::parse(ReadTextFile(file));
+  for (const auto& entry : object.at("extra_special_tokens")) {
+    config.extra.push_back(ReadSpecialToken(file, json(entry)));
+  }
+}
+
 int32_t ReadId(const Path& file, const std::string& token, const json& id) {
   if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > kMaxTokenId) {
     throw BrokenTokenizer(file, "The token \"" + token + "\" has the id " + id.dump() +
@@ -91,9 +99,15 @@ void ReadTokenizerConfigFile(const Path& file, TokenizerConfig& config) {
   config.add_bos_token = OptionalBool(file, object, "add_bos_token");
   config.add_eos_token = OptionalBool(file, object, "add_eos_token");
   config.kind = ClassKind(object);
+  config.clean_up = Flag(file, object, "clean_up_tokenization_spaces");
+  if (Flag(file, object, "split_special_tokens")) {
+    throw UnsupportedTokenizer(file, "It has split_special_tokens, which is not supported.");
+  }
   ReadSpecialTokens(file, object, config);
+  if (object.contains("extra_special_tokens")) ReadExtraTokens(file, config);
   const auto added = object.find("added_tokens_decoder");
   if (added == object.end() || !added->is_object()) return;
+  config.added_has_flags = true;
   for (const auto& [id, entry] : added->items()) {
     AddedToken token = ReadAddedToken(file, entry);
     token.id = ReadId(file, token.content, json::parse(id, nullptr, false));

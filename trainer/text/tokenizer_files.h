@@ -27,10 +27,13 @@ struct TokenizerConfig {
   std::optional<bool> add_prefix_space;
   std::optional<bool> add_bos_token;
   std::optional<bool> add_eos_token;
+  bool clean_up = false;  // Decode() ends with CleanUpText()
   // Special tokens by role without "_token": unk, sep, pad, cls, mask, bos, eos. Ids are -1.
   std::map<std::string, AddedToken> roles;
   std::vector<AddedToken> additional;  // special tokens without a role; ids are -1
+  std::vector<AddedToken> extra;       // like them, behind them
   std::vector<AddedToken> added;       // tokens with an id
+  bool added_has_flags = false;        // `added` overrides flags that tokenizer.json gives a token
 };
 
 // Reads the files. A missing file sets nothing. Throws Failure.

@@ -227,6 +227,7 @@ std::unique_ptr<Tokenizer> MakeBytePairFrom(const Reader& reader, const Tokenize
   BytePairOptions options;
   ReadPreTokenizer(reader, options);
   options.ignore_merges = reader.Bool(model, "ignore_merges", false);
+  options.clean_up = config.clean_up;
   if (options.rule == WordRule::kGpt2 && config.add_prefix_space) {
     options.add_prefix_space = *config.add_prefix_space;
   }
@@ -283,7 +284,8 @@ std::unique_ptr<Tokenizer> MakeWordPieceFrom(const Reader& reader, const Tokeniz
                            .special = {},
                            .continuation = reader.Text(model, "continuing_subword_prefix", "##"),
                            .max_word = reader.Number(model, "max_input_chars_per_word", 100),
-                           .clean_up = reader.Bool(decoder, "cleanup", true)};
+                           .clean_up_tokens = reader.Bool(decoder, "cleanup", true),
+                           .clean_up = config.clean_up};
   TokenList tokens = ReadVocabularyObject(reader.file(), VocabularyOf(reader));
   std::vector<AddedToken> added = AddedTokensOf(reader, config, tokens);
   return MakeWordPiece(reader.file(), std::move(tokens), std::move(added), config,

@@ -12,6 +12,20 @@ namespace {
 
 using Path = std::filesystem::path;
 
+// Gives a token of the list the flags of another. Like `transformers`, lets a special token stay so
+// and be searched as before, and lets others be searched in both texts if the flags differ in this.
+void OverrideFlags(const AddedToken& by, std::vector<AddedToken>& list) {
+  const auto old = std::ranges::find(list, by.content, &AddedToken::content);
+  old->left_strip = by.left_strip;
+  old->right_strip = by.right_strip;
+  const bool keeps = old->special || old->normalized == by.normalized;
+  old->special = old->special || by.special;
+  if (keeps) return;
+  AddedToken other = *old;
+  other.normalized = by.normalized;
+  list.push_back(std::move(other));
+}
+
 constexpr const char* kRoleOrder[] = {"bos", "eos", "unk", "sep", "pad", "cls", "mask"};
 
 std::vector<int32_t> IdsOf(const Path& file,
@@ -43,7 +57,10 @@ std::vector<AddedToken> CompleteAddedTokens(std::vector<AddedToken> added,
   };
   for (const AddedToken& token : added) take(token);
   for (const AddedToken& token : config.added) {
-    if (there.contains(token.content)) continue;
+    if (there.contains(token.content)) {
+      if (config.added_has_flags) OverrideFlags(token, added);
+      continue;
+    }
     take(token);
     added.push_back(token);
   }
@@ -53,6 +70,7 @@ std::vector<AddedToken> CompleteAddedTokens(std::vector<AddedToken> added,
     if (found != config.roles.end()) special.push_back(found->second);
   }
   special.insert(special.end(), config.additional.begin(), config.additional.end());
+  special.insert(special.end(), config.extra.begin(), config.extra.end());
   for (AddedToken& token : special) {
     if (there.contains(token.content)) continue;
     const auto known = ids.find(token.content);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "trainer/text/clean_up.h"
 #include "trainer/text/utf8.h"
 
 namespace ddprun::trainer {
@@ -10,21 +11,6 @@ namespace ddprun::trainer {
 namespace {
 
 using Role = BertNormalizer::Role;
-
-void ReplaceAll(std::string& text, std::string_view from, std::string_view to) {
-  for (size_t at = text.find(from); at != std::string::npos; at = text.find(from, at + to.size())) {
-    text.replace(at, from.size(), to);
-  }
-}
-
-// Does the same replacements as Hugging Face's decoder, token by token and in this order.
-void CleanUp(std::string& text) {
-  static constexpr std::pair<std::string_view, std::string_view> kRules[] = {
-      {" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
-      {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
-      {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (const auto& [from, to] : kRules) ReplaceAll(text, from, to);
-}
 
 }  // namespace
 
@@ -200,10 +186,11 @@ std::string WordPiece::Decode(std::span<const int32_t> ids) const {
     } else if (!first) {
       part.insert(0, " ");
     }
-    if (options_.clean_up) CleanUp(part);
+    if (options_.clean_up_tokens) CleanUpToken(part);
     text += part;
     first = false;
   }
+  if (options_.clean_up) CleanUpText(text);
   return text;
 }
 

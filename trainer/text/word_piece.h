@@ -22,7 +22,8 @@ struct WordPieceOptions {
   SpecialIds special;               // special.unknown must exist
   std::string continuation = "##";  // begins the pieces that continue a word
   int64_t max_word = 100;           // characters; longer words are unknown
-  bool clean_up = true;             // Decode() removes blanks before . ? ! , and in n't etc.
+  bool clean_up_tokens = true;      // Decode() does CleanUpToken()
+  bool clean_up = false;            // Decode() ends with CleanUpText()
 };
 
 class WordPiece final : public Tokenizer {

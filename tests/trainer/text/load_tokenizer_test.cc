@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -236,6 +237,63 @@ TEST(LoadTokenizerTest, BeginsATextAsTheClassOfLlamaDoes) {
   EXPECT_TRUE(LoadTokenizer(folder.path())->special().before.empty());
   folder.Write("config.json", R"({"model_type": "mistral"})");
   EXPECT_EQ(LoadTokenizer(folder.path())->special().before, std::vector<int32_t>{3});
+}
+
+TEST(LoadTokenizerTest, TakesTheFlagsOfAnAddedTokenFromTheConfig) {
+  using Ids = std::vector<int32_t>;
+  // A token is found as both files say, in the text as it is and in lower case.
+  for (const auto& [in_json, in_config, lower] :
+       {std::tuple("true", "false", 5), {"false", "true", 5}, {"false", "false", 3}}) {
+    TempTokenizer folder;
+    folder.Write("tokenizer.json", WordPieceJson(in_json));
+    folder.Write("tokenizer_config.json", std::string(R"({"added_tokens_decoder": {"5": {
+        "content": "Tool", "lstrip": true, "special": true, "normalized": )") +
+                                              in_config + "}}}");
+    const auto tokenizer = LoadTokenizer(folder.path());
+    EXPECT_EQ(IdsOf(folder, "a Tool a"), (Ids{1, 5, 1}));
+    EXPECT_EQ(IdsOf(folder, "a tool a"), (Ids{1, lower, 1})) << in_json << in_config;
+    EXPECT_EQ(tokenizer->Decode(Ids{1, 5, 1}), "a a");
+  }
+  TempTokenizer folder;
+  folder.Write("tokenizer.json", BytePairJson());
+  folder.Write("tokenizer_config.json",
+               R"({"added_tokens_decoder": {"9": {"content": "<e>", "rstrip": true}}})");
+  EXPECT_EQ(IdsOf(folder, "a<e>  a"), (Ids{0, 3, 0}));
+  EXPECT_EQ(LoadTokenizer(folder.path())->Decode(Ids{0, 3, 0}), "aa");
+}
+
+TEST(LoadTokenizerTest, AddsExtraSpecialTokensInTheirOrderBehindTheOthers) {
+  for (const char* extra :
+       {R"({"tool": "<t>", "image": {"content": "<i>"}})", R"(["<t>", "<i>"])"}) {
+    TempTokenizer folder;
+    folder.Write("tokenizer.json", BytePairJson());
+    folder.Write("tokenizer_config.json",
+                 std::string(R"({"additional_special_tokens": ["<z>"], "extra_special_tokens": )") +
+                     extra + "}");
+    EXPECT_EQ(IdsOf(folder, "<i>a<t><z>"), (std::vector<int32_t>{6, 0, 5, 4}));
+    EXPECT_EQ(LoadTokenizer(folder.path())->Decode(std::vector<int32_t>{6, 0, 5}), "a");
+  }
+}
+
+TEST(LoadTokenizerTest, RefusesToSplitSpecialTokens) {
+  TempTokenizer folder;
+  folder.Write("tokenizer.json", BytePairJson());
+  folder.Write("tokenizer_config.json", R"({"split_special_tokens": false})");
+  EXPECT_EQ(IdsOf(folder, "<e>"), std::vector<int32_t>{3});
+  folder.Write("tokenizer_config.json", R"({"split_special_tokens": true})");
+  EXPECT_EQ(LoadingError(folder).page, "unsupported-tokenizer");
+  EXPECT_THAT(LoadingError(folder).what, HasSubstr("split_special_tokens"));
+}
+
+TEST(LoadTokenizerTest, CleansDecodedTextUpIfTheConfigSaysSo) {
+  TempTokenizer folder;
+  folder.Write("tokenizer.json", BytePairJson(R"({"a": 0, "b": 1, "ab": 2})",
+                                              R"({"a": 0, "b": 1, "ab": 2, "\u0120": 4,
+                   "!": 5, "'": 6, "s": 7, "\u0120do\u0120not": 8})"));
+  const std::vector<int32_t> ids = {0, 4, 5, 0, 4, 6, 7, 8, 4, 4, 5};
+  EXPECT_EQ(LoadTokenizer(folder.path())->Decode(ids), "a !a 's do not  !");
+  folder.Write("tokenizer_config.json", R"({"clean_up_tokenization_spaces": true})");
+  EXPECT_EQ(LoadTokenizer(folder.path())->Decode(ids), "a!a's do not !");
 }
 
 }  // namespace
