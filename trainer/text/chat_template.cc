@@ -11,29 +11,25 @@
 
 namespace ddprun::trainer {
 
-namespace {
-
 // A token of the vocabulary, or a text.
-struct Piece {
+struct ChatPiece {
   std::string_view text;
   bool is_token = false;
 };
 
-// Stands for the token that ends a document in this vocabulary.
-constexpr Piece kEnd = {"", true};
-
-}  // namespace
-
 struct ChatForm {
   std::string_view name;
-  std::vector<Piece> begin;  // of the conversation
-  std::vector<Piece> before_role;
-  std::vector<Piece> after_role;
-  std::vector<Piece> end;  // of a message; the first piece belongs to the answer
-  bool trims = false;      // white space around the content is left out
+  std::vector<ChatPiece> begin;  // of the conversation
+  std::vector<ChatPiece> before_role;
+  std::vector<ChatPiece> after_role;
+  std::vector<ChatPiece> end;  // of a message; the first piece belongs to the answer
+  bool trims = false;          // white space around the content is left out
 };
 
 namespace {
+
+// Stands for the token that ends a document in this vocabulary.
+constexpr ChatPiece kEnd = {"", true};
 
 const ChatForm& FormOf(std::string_view name) {
   static const std::array<ChatForm, 3> kForms = {
@@ -58,7 +54,7 @@ const ChatForm& FormOf(std::string_view name) {
   return *form;
 }
 
-int32_t IdOf(const Piece& token, const Tokenizer& tokenizer) {
+int32_t IdOf(const ChatPiece& token, const Tokenizer& tokenizer) {
   return token.text.empty() ? tokenizer.special().eos : tokenizer.Find(token.text);
 }
 
@@ -75,8 +71,8 @@ class ChatEncoder {
  public:
   explicit ChatEncoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
 
-  void Add(const std::vector<Piece>& pieces, bool first_in_answer = false) {
-    for (const Piece& piece : pieces) {
+  void Add(const std::vector<ChatPiece>& pieces, bool first_in_answer = false) {
+    for (const ChatPiece& piece : pieces) {
       if (!piece.is_token) {
         AddText(piece.text, false);
         continue;
@@ -126,7 +122,7 @@ class ChatEncoder {
 ChatTemplate::ChatTemplate(std::string_view name, std::shared_ptr<const Tokenizer> tokenizer)
     : tokenizer_(std::move(tokenizer)), form_(FormOf(name)) {
   for (const auto* pieces : {&form_.begin, &form_.before_role, &form_.after_role, &form_.end}) {
-    for (const Piece& piece : *pieces) {
+    for (const ChatPiece& piece : *pieces) {
       if (!piece.is_token || IdOf(piece, *tokenizer_) >= 0) continue;
       const std::string token = piece.text.empty() ? "token that ends a document"
                                                    : "token \"" + std::string(piece.text) + "\"";
