@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <tuple>
+
+#include <nlohmann/json.hpp>
 
 namespace ddprun {
 
@@ -49,6 +52,15 @@ std::string MakePrintable(std::string_view text) {
     }
   }
   return shown;
+}
+
+bool IsUtf8(std::string_view text) {
+  try {
+    std::ignore = nlohmann::json(text).dump();
+    return true;
+  } catch (const nlohmann::json::exception&) {
+    return false;
+  }
 }
 
 std::string TitleBar(std::string_view title, std::string_view tail, size_t columns, bool color) {

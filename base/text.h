@@ -17,6 +17,9 @@ namespace ddprun {
 // other control characters except tabs and line ends by '?'. Keeps UTF-8.
 std::string MakePrintable(std::string_view text);
 
+// Returns whether JSON can have `text` as it is.
+bool IsUtf8(std::string_view text);
+
 // Returns "-- TITLE ------- tail" and a newline, `columns` wide, or wider if the words need it.
 std::string TitleBar(std::string_view title, std::string_view tail, size_t columns, bool color);
 
