@@ -142,6 +142,16 @@ Status CheckSpares(const Options& options) {
                     "out.");
 }
 
+// A batch script that requeues the job itself asks for 75 (launcher/batch/batch_job.cc).
+Status CheckRequeue(const Options& options) {
+  if (options.requeues == 0 || options.exit_code != ExitCodeStyle::kTorchrun) return {};
+  return Contradict(
+      "--requeue=" + std::to_string(options.requeues) +
+          " may leave the requeue to the batch script by exit code 75, and --exit_code=torchrun "
+          "makes it 1.",
+      "Leave --exit_code out, or --requeue.");
+}
+
 bool IsTrainerConfig(const Options& options) {
   return !options.module && !options.no_python && !options.run_path &&
          options.target.ends_with(".json");
@@ -244,6 +254,7 @@ Status CheckTogether(Options& options) {
   DDPRUN_TRY(CheckTarget(options));
   DDPRUN_TRY(SettleBackend(options));
   DDPRUN_TRY(CheckSpares(options));
+  DDPRUN_TRY(CheckRequeue(options));
   return CheckTrainerFlags(options);
 }
 

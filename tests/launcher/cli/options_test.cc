@@ -130,6 +130,7 @@ TEST(Options, NameFlagValueAndExpectationWhenAValueIsWrong) {
                            "--rdzv_backend=gossip",
                            "--rdzv_endpoint=a:b",
                            "--rdzv_conf=join_timeout",
+                           "--rdzv_id=a\xff",
                            "--set=a.b",
                            "--sweep=a.b"}) {
     EXPECT_EQ(Refused({text, "x"}).code, Code::kUsage) << text;
@@ -146,6 +147,7 @@ TEST(Options, RefuseALastFlagWithoutValueNoTargetAndContradictions) {
   EXPECT_EQ(Refused({"--nnodes"}).title, "MISSING VALUE");
   EXPECT_EQ(Refused({}).title, "NO TARGET");
   EXPECT_EQ(Refused({"-m", "--no_python", "x"}).title, "FLAGS CONTRADICT");
+  EXPECT_EQ(Refused({"--requeue=1", "--exit_code=torchrun", "x"}).title, "FLAGS CONTRADICT");
 }
 
 TEST(Options, AskForHelpOrVersionsWhateverElseIsThere) {
