@@ -84,6 +84,19 @@ Result<Options> ReadJobFlags(std::vector<std::string> flags, const Environment& 
   return options != nullptr ? std::move(*options) : Options();
 }
 
+// A test of this machine alone would not tell what the user has asked for.
+Error OneNode(const std::string& word) {
+  return Error{.code = Code::kUsage,
+               .title = "ONE NODE",
+               .where = word,
+               .what = "ddprun doctor --nodes tests several nodes, and is not told where they are.",
+               .hint =
+                   "Start it on each node: srun ddprun doctor --nodes, or on each of N hosts\n"
+                   "ddprun doctor --nodes --nnodes=N --node_rank=I --master_addr=HOST. It has "
+                   "no --hostfile.\nWithout more flags, --nodes tests this machine alone.",
+               .page = "one-node"};
+}
+
 // Tests all nodes of `job`. Returns the exit code of this node.
 Result<int> RunOnNodes(const Options& job, const Environment& env, bool json) {
   // One node of a host tests it.
@@ -118,7 +131,9 @@ Result<int> RunDoctor(const std::vector<std::string>& args, const Environment& e
   }
   if (options.use.nodes) {
     DDPRUN_ASSIGN(const Options job, ReadJobFlags(options.job_flags, env));
-    if (job.rdzv.rules.max_nodes > 1) return RunOnNodes(job, env, options.json);
+    const bool by_hostfile = job.given.contains("hostfile");
+    if (job.rdzv.rules.max_nodes > 1 && !by_hostfile) return RunOnNodes(job, env, options.json);
+    if (!options.job_flags.empty()) return OneNode(options.job_flags.front());
   }
   const MachineFacts machine = ReadMachine(env);
   const NetworkFacts network = ReadNetwork();

@@ -225,12 +225,14 @@ Result<Value> Received(const std::string& text) {
   }
 }
 
-// Waits for the nodes, and publishes those that came and the file to look for.
+// Waits for the nodes, and publishes those that came and the file to look for. Writes the file only
+// then: a signal that ends this process in the long wait leaves none behind.
 Result<NodesTest> Gather(TcpStore& store,
                          const std::vector<std::string>& names,
-                         const SharedFile& file,
+                         const std::string& folder,
+                         std::optional<SharedFile>& file,
                          Deadline deadline) {
-  NodesTest test{.file_problem = file.problem()};
+  NodesTest test;
   for (size_t i = 0; i < names.size(); ++i) {
     const Deadline until = std::max(deadline, DeadlineAfter(kPause));
     const auto facts = store.Get(Key("node", static_cast<int>(i)), until);
@@ -243,7 +245,9 @@ Result<NodesTest> Gather(TcpStore& store,
       return facts.error();
     }
   }
-  const json all = GatheredNodes{test.nodes, file.problem().empty() ? file.path() : ""};
+  file.emplace(folder);
+  test.file_problem = file->problem();
+  const json all = GatheredNodes{test.nodes, test.file_problem.empty() ? file->path() : ""};
   DDPRUN_TRY(store.Set("doctor/all", all.dump(), DeadlineAfter(kAnswerTimeout)));
   return test;
 }
@@ -371,8 +375,9 @@ Result<NodesOutcome> TestNodes(const Options& options, const Environment& env, N
     DDPRUN_ASSIGN(std::ignore, store->Add("doctor/left", 1, DeadlineAfter(kAnswerTimeout)));
     return NodesOutcome{};
   }
-  const SharedFile file(self.folder);
-  DDPRUN_ASSIGN(NodesTest test, Gather(*store, ExpectedNames(env, place.nodes), file, deadline));
+  std::optional<SharedFile> file;  // to the end of the test
+  DDPRUN_ASSIGN(NodesTest test,
+                Gather(*store, ExpectedNames(env, place.nodes), self.folder, file, deadline));
   DDPRUN_TRY(TakePart(*store, test.nodes, self.node, ""));
   DDPRUN_TRY(ReadResults(*store, test));
   DDPRUN_TRY(store->Set("doctor/end", "", DeadlineAfter(kAnswerTimeout)));

@@ -8,6 +8,21 @@ import socket
 import harness
 
 
+class TestOfNodes(harness.LauncherTest):
+    def test_leaves_no_file_if_it_is_interrupted_while_it_waits_for_nodes(self):
+        port = harness.unused_port()
+        test = self.start("doctor", "--nodes", "--nnodes=2", "--node_rank=0",
+                          "--master_addr=127.0.0.1", f"--master_port={port}")
+
+        def has_come():
+            done = self.run_ddprun("store", "list", f"--endpoint=127.0.0.1:{port}")
+            return "doctor/node/0" in done.out
+        harness.wait_until(has_come, "the first node")
+        test.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(test).returncode, -signal.SIGINT, test.err)
+        self.assertEqual(os.listdir(self.folder), ["tmp"])
+
+
 class TwoNodes(harness.LauncherTest):
     def setUp(self):
         super().setUp()

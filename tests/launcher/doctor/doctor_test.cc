@@ -1,3 +1,5 @@
+#include "launcher/doctor/doctor.h"
+
 #include <gmock/gmock.h>
 
 #include "launcher/doctor/checks.h"
@@ -168,6 +170,22 @@ TEST(Doctor, ShowsOneLineEachAndItsRemedy) {
   EXPECT_EQ(json["nothing_missing"], false);
   EXPECT_EQ(json["checks"][1]["verdict"], "missing");
   EXPECT_EQ(json["checks"][1]["remedy"], "install it");
+}
+
+TEST(Doctor, TestsNotThisMachineInsteadOfNodes) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"nonsense"},
+                                             {"--hostfile=/nosuch"},
+                                             {"--nnodes=2", "--hostfile=/nosuch"},
+                                             {"--nnodes=1"}}) {
+    std::vector<std::string> args = words;
+    args.emplace_back("--nodes");
+    const Result<int> code = RunDoctor(args, Environment());
+    ASSERT_FALSE(code.has_value()) << words.front();
+    EXPECT_EQ(code.error().code, Code::kUsage);
+    EXPECT_EQ(code.error().where, words.front());
+    EXPECT_THAT(code.error().hint, HasSubstr("on each of N hosts\nddprun doctor --nodes"));
+  }
 }
 
 }  // namespace
