@@ -23,6 +23,10 @@ inline constexpr int kAsManyAsGiven = 0;
 // HOST.
 inline constexpr const char* kHostPlaceVariable = "DDPRUN_HOST_PLACE";
 
+// Returns whether --hostfile has started this agent. A worker that starts ddprun is in a job, and
+// starts a job of its own.
+bool IsAgentOfHostfile(const Environment& env);
+
 // The facts that the environment states. The fields become options that the user has not given.
 struct ClusterPlace {
   std::string started_by;  // "SLURM step 17.0", for messages
@@ -37,6 +41,9 @@ struct ClusterPlace {
   std::optional<HostShare> share = {};
   std::string one_agent_a_host = {};  // the words that start one agent a host, for messages
   std::string no_host_hint = {};
+  // For messages: what the user can do if --nnodes does not fit `agents`.
+  std::string nnodes_hint =
+      "Leave --nnodes out, or start as many agents. --nnodes=1 trains on each node alone.";
   int gpus = 0;                // this agent's own, for its number of workers; 0 if it is not known
   std::string more_gpus = {};  // the words before the number of GPUs to ask for, for messages
   std::vector<std::string> notes = {};
@@ -65,8 +72,9 @@ std::span<const Cluster* const> Clusters();
 
 // Completes `options` from the environment of the system that has started this process, and adds
 // lines for the user. Changes nothing that the user has given (Options::given); nothing at all if
-// the user asks for a single node, or gives both the number of nodes and where they meet. Error:
-// kUsage if what the user has given does not fit the agents that were started.
+// the user asks for a single node, or gives both the number of nodes and where they meet (but an
+// agent of several of --hostfile gets its place then, too). Error: kUsage if what the user has
+// given does not fit the agents that were started.
 Status CompleteOptions(const Environment& env, Options& options);
 
 }  // namespace ddprun::launcher

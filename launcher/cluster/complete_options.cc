@@ -34,8 +34,9 @@ Status SettleNodes(const ClusterPlace& place, Options& options) {
                       "Start more agents, or leave fewer of them as spares.");
   }
   if (rules.elastic() && rules.min_nodes <= place.agents) {
-    // Nothing else of the step can join later, so nobody waits for it.
-    if (place.agents < rules.max_nodes) {
+    // Nothing else of the step can join later, so nobody waits for it. Other agents can join at a
+    // place that the user gives.
+    if (place.agents < rules.max_nodes && !SaysWhereToMeet(options)) {
       options.notes.push_back(place.started_by + " has " + CountText(place.agents, "agent") +
                               " and gets no other: --nnodes=" + std::to_string(rules.min_nodes) +
                               ":" + std::to_string(rules.max_nodes) + " means at most " +
@@ -51,8 +52,7 @@ Status SettleNodes(const ClusterPlace& place, Options& options) {
                         (rules.elastic() ? ":" + std::to_string(rules.max_nodes) : "") +
                         (rules.spares > 0 ? " with --spares=" + std::to_string(rules.spares) : "") +
                         ".",
-                    "Leave --nnodes out, or start as many agents. --nnodes=1 trains on each node "
-                    "alone.");
+                    place.nnodes_hint);
 }
 
 Status SettleWorkers(const ClusterPlace& place, Options& options) {
@@ -129,13 +129,15 @@ Status SettleEndpoint(const ClusterPlace& place, const Environment& env, Options
 Status CompleteOptions(const Environment& env, Options& options) {
   const bool nodes_given = options.given.contains("nnodes");
   if (options.standalone || (nodes_given && options.rdzv.rules.max_nodes == 1)) return {};
-  if (nodes_given && SaysWhereToMeet(options)) return {};
+  const bool by_hostfile = IsAgentOfHostfile(env);
+  const bool complete = nodes_given && SaysWhereToMeet(options);
+  if (complete && !by_hostfile) return {};
   std::optional<ClusterPlace> place;
   for (const Cluster* cluster : Clusters()) {
     DDPRUN_ASSIGN(place, cluster->find_place(env));
     if (place) break;
   }
-  if (!place) return {};
+  if (!place || (complete && place->agents == 1)) return {};
   for (std::string& note : place->notes) options.notes.push_back(std::move(note));
   if (place->agents == kAsManyAsGiven) place->agents = options.rdzv.rules.max_nodes;
   const bool is_step = !place->started_by.empty();
@@ -145,7 +147,12 @@ Status CompleteOptions(const Environment& env, Options& options) {
   options.in_cluster = true;
   if (!options.given.contains("node_rank")) options.rdzv.node_rank = place->agent;
   if (!options.given.contains("rdzv_id")) options.rdzv.run_id = place->run_id;
-  if (!SaysWhereToMeet(options)) DDPRUN_TRY(SettleEndpoint(*place, env, options));
+  if (!SaysWhereToMeet(options)) {
+    DDPRUN_TRY(SettleEndpoint(*place, env, options));
+  } else if (by_hostfile && !options.given.contains("rdzv_backend") &&
+             !options.given.contains("master_addr")) {
+    options.rdzv_backend = rendezvous::kElasticBackend.name;  // as at the hosts' own endpoint
+  }
   if (place->agent == 0) {
     options.notes.push_back(
         place->started_by + ": " + CountText(place->agents, "agent") +

@@ -11,11 +11,9 @@ namespace ddprun::launcher {
 namespace {
 
 Result<std::optional<ClusterPlace>> FindHostfilePlace(const Environment& env) {
-  // A worker that starts ddprun is in a job, and starts a job of its own.
-  if (!env.Get(kHostPlaceVariable) || env.Get("DDPRUN_JOB_ID")) {
-    return std::optional<ClusterPlace>();
-  }
-  ClusterPlace place{.started_by = "--hostfile"};
+  if (!IsAgentOfHostfile(env)) return std::optional<ClusterPlace>();
+  ClusterPlace place{.started_by = "--hostfile",
+                     .nnodes_hint = "Leave --nnodes out, or name as many hosts in the file."};
   std::istringstream words(env.GetOr(kHostPlaceVariable, ""));
   words >> place.agent >> place.agents >> place.endpoint.host >> place.run_id;
   if (words.fail() || place.agent < 0 || place.agent >= place.agents) {
@@ -34,6 +32,10 @@ Result<std::optional<ClusterPlace>> FindHostfilePlace(const Environment& env) {
 }
 
 }  // namespace
+
+bool IsAgentOfHostfile(const Environment& env) {
+  return env.Get(kHostPlaceVariable) && !env.Get("DDPRUN_JOB_ID");
+}
 
 const Cluster kHostfile = {"hostfile", FindHostfilePlace};
 

@@ -103,6 +103,42 @@ TEST(CompleteOptions, WarnsOfCoresThatSrunHasNotTakenOver) {
   EXPECT_THAT(Completed({}, env).notes, testing::IsEmpty());
 }
 
+// The agent of the first of three hosts of --hostfile.
+Environment FirstHost() {
+  return Environment(Environment::Variables{{"DDPRUN_HOST_PLACE", "0 3 a hosts.1"}});
+}
+
+TEST(CompleteOptions, OfAHostfileLetTheUserSayWhereTheyMeet) {
+  const std::string endpoint = "--rdzv_endpoint=x:1,y:1,z:1";
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {endpoint}, {endpoint, "--nnodes=2:3"}, {endpoint, "--nnodes=2", "--spares=1"}}) {
+    const Options options = Completed(flags, FirstHost());
+    EXPECT_TRUE(options.in_cluster);
+    EXPECT_EQ(options.backend->name, "c10d");
+    EXPECT_EQ(options.rdzv.hosts.size(), 3u);
+    EXPECT_EQ(options.rdzv.run_id, "hosts.1");
+    EXPECT_FALSE(options.rdzv.is_host.has_value());
+  }
+  EXPECT_EQ(Completed({"--rdzv_endpoint=x:1", "--spares=1"}, FirstHost()).rdzv.rules.max_nodes, 2);
+  // Others may join there. At a place of their own nobody does.
+  EXPECT_EQ(Completed({"--rdzv_endpoint=x:1", "--nnodes=2:9"}, FirstHost()).rdzv.rules.max_nodes,
+            9);
+  EXPECT_EQ(Completed({"--nnodes=2:9"}, FirstHost()).rdzv.rules.max_nodes, 3);
+  for (const char* flag : {"--master_addr=x", "--rdzv_backend=static"}) {
+    EXPECT_EQ(Completed({flag, "--nnodes=3", "--rdzv_endpoint=x:1"}, FirstHost()).backend->name,
+              "static");
+  }
+}
+
+TEST(CompleteOptions, OfAHostfileGiveNoHintThatTheyRefuse) {
+  for (const std::vector<std::string>& flags : std::vector<std::vector<std::string>>{
+           {"--nnodes=4"}, {"--nnodes=4", "--rdzv_endpoint=x:1"}}) {
+    const auto refused = Complete(flags, FirstHost());
+    ASSERT_FALSE(refused.has_value());
+    EXPECT_EQ(refused.error().hint, "Leave --nnodes out, or name as many hosts in the file.");
+  }
+}
+
 Environment OfOpenMpi(int rank, int local_rank) {
   return Environment({{"OMPI_COMM_WORLD_SIZE", "4"},
                       {"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
