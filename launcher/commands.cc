@@ -52,7 +52,7 @@ Result<int> RunCommandLine(const std::vector<std::string>& args,
     if (args.empty() || args.front() != command.name) continue;
     return command.run({args.begin() + 1, args.end()}, env);
   }
-  DDPRUN_ASSIGN(const std::optional<int> code, StartHosts(args, env));
+  DDPRUN_ASSIGN(const std::optional<int> code, StartHosts(args, env, CheckTarget));
   if (code) return *code;
   DDPRUN_ASSIGN(auto parsed, ParseOptions(args, env, subcommands, CompleteOptions));
   if (const auto* text = std::get_if<TextToPrint>(&parsed)) {

@@ -26,6 +26,10 @@ Result<int> CheckConfig(const Options& options,
                         int workers,
                         const std::vector<SweepRun>& runs);
 
+// Calls CheckConfig() for the target of `options`, with all runs of --sweep. Returns its exit code;
+// 0 if the target is no trainer config.
+Result<int> CheckTarget(const Options& options, const Environment& env);
+
 using RunOptions = Result<int> (*)(Options options, const Environment& env);
 // Runs what a command line asks for: a subcommand, the text of --help or --version, or `run` with
 // the options of a job. Returns the exit code.

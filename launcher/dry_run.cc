@@ -108,6 +108,12 @@ std::string Header(const Attempt& attempt) {
   return text;
 }
 
+// Returns the runs of --sweep; none without it.
+Result<std::vector<SweepRun>> RunsOf(const Options& options) {
+  if (options.sweep.empty()) return std::vector<SweepRun>();
+  return PlanSweep(options.sweep, SweepChoiceOf(options));
+}
+
 // Returns the text of --dry_run.
 std::string DryRunText(const AgentPlan& asked, int usable_cores) {
   const AgentPlan plan = WithPlaceholders(asked);
@@ -127,17 +133,17 @@ std::string DryRunText(const AgentPlan& asked, int usable_cores) {
 
 }  // namespace
 
-Result<int> DryRun(Options options, const Environment& env) {
+Result<int> CheckTarget(const Options& options, const Environment& env) {
   DDPRUN_ASSIGN(const Target target, ResolveTarget(options, env, ProgramFolder()));
   DDPRUN_ASSIGN(const int workers, CountWorkersHere(options.nproc_per_node, env));
-  std::vector<SweepRun> runs;
-  if (!options.sweep.empty()) {
-    DDPRUN_ASSIGN(runs, PlanSweep(options.sweep, SweepChoiceOf(options)));
-  }
-  if (target.is_trainer_config) {
-    DDPRUN_ASSIGN(const int code, CheckConfig(options, target, workers, runs));
-    if (code != 0) return code;
-  }
+  DDPRUN_ASSIGN(const std::vector<SweepRun> runs, RunsOf(options));
+  return target.is_trainer_config ? CheckConfig(options, target, workers, runs) : Result<int>(0);
+}
+
+Result<int> DryRun(Options options, const Environment& env) {
+  DDPRUN_ASSIGN(const int code, CheckTarget(options, env));
+  if (code != 0) return code;
+  DDPRUN_ASSIGN(const std::vector<SweepRun> runs, RunsOf(options));
   if (!runs.empty()) {
     std::fputs(("# The first of " + std::to_string(runs.size()) + " runs:\n").c_str(), stdout);
     for (const std::string& pair : runs.front().Overrides()) options.overrides.push_back(pair);

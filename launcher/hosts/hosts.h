@@ -8,13 +8,18 @@
 
 #include "base/env.h"
 #include "base/result.h"
+#include "launcher/cli/options.h"
 
 namespace ddprun::launcher {
 
 // Runs the job on the hosts of --hostfile, and returns its exit code; nullopt if there is no such
-// flag in `args`, or if this process is the agent of one of the hosts. Error: kUsage, before
+// flag in `args`, or if this process is the agent of one of the hosts. --dry_run prints the
+// commands instead, and returns what `check` says of the job's options. Error: kUsage, before
 // anything has been started.
-Result<std::optional<int>> StartHosts(const std::vector<std::string>& args, const Environment& env);
+using CheckOptionsFunction = Result<int> (*)(const Options& options, const Environment& env);
+Result<std::optional<int>> StartHosts(const std::vector<std::string>& args,
+                                      const Environment& env,
+                                      CheckOptionsFunction check);
 
 // `ddprun on_host`: writes kReadyLine, reads orders from the standard input, and becomes the agent.
 // Another process reads the rest of the input: each byte is a signal for the agent, and the end

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <numeric>
 #include <sstream>
 #include <utility>
 #include <variant>
@@ -141,6 +142,17 @@ Status Check(const Options& options, size_t hosts, const Environment& env) {
       "Leave --hostfile out, or srun.");
 }
 
+// Writes the hosts' slots into the options of the job, for --dry_run. If they differ, all ranks
+// count as those of one node.
+void CountRanks(const std::vector<Host>& hosts, Options& options) {
+  std::vector<int> slots;
+  for (const Host& host : hosts) slots.push_back(std::max(host.slots, 1));
+  const bool alike = std::ranges::count(slots, slots[0]) == std::ssize(slots);
+  options.nproc_per_node =
+      std::to_string(alike ? slots[0] : std::accumulate(slots.begin(), slots.end(), 0));
+  if (!alike) options.rdzv.rules.max_nodes = 1;
+}
+
 Result<std::vector<std::string>> CommandFor(const Host& host,
                                             const std::string& ssh_command,
                                             const Options& options,
@@ -165,7 +177,12 @@ Result<HostsPlan> MakeHostsPlan(const std::string& file,
                                 const std::string& ssh_command,
                                 const std::vector<std::string>& args,
                                 const Environment& env) {
-  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadFile(file));
+  const Result<std::optional<std::string>> read = ReadFile(file);
+  if (!read) {
+    return BadValue("--hostfile", read.error().what,
+                    "Name a file that can be read, with lines HOST or HOST slots=N.");
+  }
+  const std::optional<std::string>& text = *read;
   if (!text) return BadValue("--hostfile", "There is no file " + file + ".", "Check the path.");
   DDPRUN_ASSIGN(const std::vector<Host> hosts, ParseHostFile(*text, file));
   const std::string others =
@@ -193,6 +210,7 @@ Result<HostsPlan> MakeHostsPlan(const std::string& file,
     DDPRUN_ASSIGN(auto command, CommandFor(host, ssh_command, plan.options, env));
     plan.starts.push_back({host.name, std::move(command), WriteOrders(words, place)});
   }
+  if (!plan.options.given.contains("nproc_per_node")) CountRanks(hosts, plan.options);
   return plan;
 }
 

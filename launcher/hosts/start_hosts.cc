@@ -7,6 +7,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <utility>
 
 #include <ddprun/error.h>
@@ -247,8 +248,9 @@ class HostsRun {
 }  // namespace
 
 Result<std::optional<int>> StartHosts(const std::vector<std::string>& args,
-                                      const Environment& env) {
-  if (env.Get(kHostPlaceVariable) && !env.Get("DDPRUN_JOB_ID")) return std::optional<int>();
+                                      const Environment& env,
+                                      CheckOptionsFunction check) {
+  if (IsAgentOfHostfile(env)) return std::optional<int>();
   DDPRUN_ASSIGN(const SplitArgs split, SplitFlags(args, AllFlags()));
   std::string file;
   std::string ssh = "ssh -o BatchMode=yes -o ServerAliveInterval=15";
@@ -261,7 +263,11 @@ Result<std::optional<int>> StartHosts(const std::vector<std::string>& args,
   DDPRUN_ASSIGN(const HostsPlan plan, MakeHostsPlan(file, ssh, args, env));
   if (plan.options.dry_run) {
     for (const HostStart& start : plan.starts) std::puts(FormatList(start.command, " ").c_str());
-    return std::optional<int>(0);
+    std::fflush(stdout);
+    std::error_code ignored;  // the hosts may have the file, and this machine not
+    if (!std::filesystem::exists(plan.options.target, ignored)) return std::optional<int>(0);
+    DDPRUN_ASSIGN(const int code, check(plan.options, env));
+    return std::optional<int>(code);
   }
   DDPRUN_ASSIGN(const int code, HostsRun(plan, env).Run());
   return std::optional<int>(code);

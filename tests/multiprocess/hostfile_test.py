@@ -179,6 +179,20 @@ class HostfileTest(harness.LauncherTest):
         self.assertNotEqual(done.returncode, 0, done.out + done.err)
         self.assert_nothing_left()
 
+    def test_a_dry_run_shows_the_commands_and_checks_the_config(self):
+        trainer = self.script("trainer", '#!/bin/sh\necho "checked: $*"\nexit 2\n')
+        os.chmod(trainer, 0o755)
+        config = self.script("train.json", "{}")
+        for lines, ranks in ((("127.0.0.2 slots=2", "127.0.0.3 slots=2"), (2, 2)),
+                             (("127.0.0.2 slots=3", "127.0.0.3"), (4, 1))):
+            with self.subTest(lines=lines):
+                done = self.run_ddprun(*self.hosts(*lines), "--dry_run", config,
+                                       env={"DDPRUN_TRAINER": trainer})
+                self.assertEqual(done.returncode, 2, done.err)
+                self.assertIn("127.0.0.3 exec", done.out)
+                self.assertIn("checked: check " + config, done.err)
+                self.assertIn(f"--nproc_per_node={ranks[0]} --nnodes={ranks[1]}", done.err)
+
     def test_what_contradicts_the_list_is_refused_before_a_start(self):
         for flags, text in ((["--standalone"], "FLAGS CONTRADICT"),
                             (["--node_rank=1"], "FLAGS CONTRADICT"),
@@ -198,6 +212,8 @@ class HostfileTest(harness.LauncherTest):
                 self.assertIn("hosts:2", done.err)
         done = self.run_ddprun(*self.hosts("# none"), "train.py")
         self.assertIn("The file has no host.", done.err)
+        done = self.run_ddprun(f"--hostfile={self.folder}", "train.py")
+        self.assertEqual(done.returncode, 2, done.err)
         self.assertFalse(os.path.exists(self.path("ran")))
 
 
