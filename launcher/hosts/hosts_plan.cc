@@ -133,8 +133,8 @@ std::string WriteOrders(const std::vector<std::string>& args, const Environment&
 Status Check(const Options& options, size_t hosts, const Environment& env) {
   if ((!options.in_cluster && hosts > 1) || options.given.contains("node_rank")) {
     return Contradict("--hostfile says which nodes there are, and where they meet.",
-                      "Leave --standalone, --node_rank and --nnodes out; --nnodes=MIN:MAX alone is "
-                      "an elastic job.");
+                      "Leave --standalone, --node_rank and --nnodes=1 out; --nnodes=MIN:MAX is an "
+                      "elastic job.");
   }
   if (ParseInt(env.GetOr("SLURM_STEP_NUM_TASKS", "1")).value_or(1) <= 1) return {};
   return Contradict(
@@ -202,6 +202,9 @@ Result<HostsPlan> MakeHostsPlan(const std::string& file,
       DDPRUN_ASSIGN(auto parsed, ParseOptions(args, place, {}, CompleteOptions));
       plan.options = std::get<Options>(std::move(parsed));
       DDPRUN_TRY(Check(plan.options, hosts.size(), env));
+      const rendezvous::RendezvousOptions& rdzv = plan.options.rdzv;
+      plan.meets_at_first =
+          rdzv.is_host == true || (rdzv.hosts.empty() && rdzv.endpoint.host == host.address());
     }
     std::vector<std::string> words = args;
     if (host.slots > 0 && !plan.options.given.contains("nproc_per_node")) {

@@ -18,7 +18,8 @@ struct HostStart {
 
 struct HostsPlan {
   std::vector<HostStart> starts;
-  Options options;  // of the first host's agent
+  Options options;             // of the first host's agent
+  bool meets_at_first = true;  // the agents meet on the first host
 };
 
 // Reads `file` and checks `args`, the words of the command line. `ssh_command` reaches a host; it

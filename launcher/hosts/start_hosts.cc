@@ -11,6 +11,8 @@
 #include <utility>
 
 #include <ddprun/error.h>
+#include "base/log.h"
+#include "base/signal_name.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "launcher/cli/command_line.h"
@@ -59,18 +61,13 @@ bool ReadMore(int fd, std::string& text) {
   return got > 0 || (got < 0 && errno == EAGAIN);
 }
 
-// Ignores a closed pipe: the command has ended, and its end says more than the error.
-void Write(const UniqueFd& pipe, const std::string& bytes) {
-  [[maybe_unused]] const ssize_t written = ::write(pipe.get(), bytes.data(), bytes.size());
-}
-
 // The agent of one host, as this process sees it: an ssh with three pipes. The host ends its agent
 // when this object, or this process, ends.
 class RemoteAgent {
  public:
   // All of them must outlive the agent.
   RemoteAgent(asio::io_context& io, Console& console, const HostStart& start)
-      : io_(io), console_(console), start_(start), out_(io) {}
+      : io_(io), console_(console), start_(start), in_(io), out_(io) {}
 
   // Starts the command, with this process's signal mask.
   Status Start(const Environment& env) {
@@ -97,7 +94,8 @@ class RemoteAgent {
     ::posix_spawnattr_destroy(&attributes);
     ::posix_spawn_file_actions_destroy(&actions);
     if (error != 0) return SystemError("starting " + command[0], error);
-    in_ = std::move(ours[0]);
+    in_.assign(ours[0].release());
+    in_.non_blocking(true);
     out_.assign(ours[1].release());
     out_.non_blocking(true);
     err_ = std::move(ours[2]);
@@ -106,11 +104,13 @@ class RemoteAgent {
     return {};
   }
 
-  // Passes a signal on to the agent. If the host is not ready yet, gives it up instead.
+  // Passes a signal on to the agent, if the host is ready.
   void Signal(int signal) {
-    if (ready()) return Write(in_, std::string(1, static_cast<char>(signal)));
-    GiveUp();
+    if (ready()) Write(std::string(1, static_cast<char>(signal)));
   }
+
+  // Passes on a stop signal. If the host has not read its orders yet, gives it up instead.
+  void Stop(int signal) { ready() && unwritten_.empty() ? Signal(signal) : GiveUp(); }
 
   // Ends the command here, because the host does not answer.
   void GiveUp() {
@@ -129,8 +129,13 @@ class RemoteAgent {
       ReadMore(out_.native_handle(), words_);
       ReadMore(err_.get(), words_);
     }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    killed_by_ = WTERMSIG(status);
+    return 128 + killed_by_;
   }
+
+  // Returns the signal that has killed the command; 0 means none.
+  int killed_by() const { return killed_by_; }
 
   // Returns whether ddprun has run on the host.
   bool ready() const { return out_stream_ != nullptr; }
@@ -145,7 +150,24 @@ class RemoteAgent {
       out_stream_ = WorkerStream::Start(io_, UniqueFd(out_.release()), {&console_.out()});
       err_stream_ = WorkerStream::Start(io_, std::move(err_), {&console_.err()});
       // The host reads them now. Before that it writes nothing behind the line.
-      Write(in_, start_.orders);
+      Write(start_.orders);
+    });
+  }
+
+  void Write(const std::string& bytes) {
+    unwritten_ += bytes;
+    if (unwritten_.size() == bytes.size()) WriteMore();  // else it waits already
+  }
+
+  // Never waits for a host that does not read: the loop has to see signals meanwhile.
+  void WriteMore() {
+    const ssize_t written = ::write(in_.native_handle(), unwritten_.data(), unwritten_.size());
+    if (written > 0) unwritten_.erase(0, static_cast<size_t>(written));
+    // A closed pipe: the command has ended, and its end says more than the error.
+    if (written < 0 && errno != EAGAIN) unwritten_.clear();
+    if (unwritten_.empty()) return;
+    in_.async_wait(in_.wait_write, [this](const asio::error_code& error) {
+      if (!error) WriteMore();
     });
   }
 
@@ -153,7 +175,9 @@ class RemoteAgent {
   Console& console_;
   const HostStart& start_;
   pid_t pid_ = -1;
-  UniqueFd in_;
+  int killed_by_ = 0;
+  asio::posix::stream_descriptor in_;
+  std::string unwritten_;               // of what goes to in_
   asio::posix::stream_descriptor out_;  // until the host is ready
   UniqueFd err_;                        // the same
   std::string words_;
@@ -190,8 +214,10 @@ class HostsRun {
   void OnSignal(int signal) {
     if (signal == SIGCHLD) return Reap();
     if (std::ranges::count(plan_.options.signals_to_handle, signal) > 0) return Stop(signal);
-    if (signal != SIGUSR1 && signal != SIGUSR2) return;
+    if (signal == SIGWINCH) return;
     for (const auto& agent : agents_) agent->Signal(signal);
+    // Stops this process after the agents. The next signal is SIGCONT, on "fg".
+    if (signal == SIGTSTP) ::kill(::getpid(), SIGSTOP);
   }
 
   void Reap() {
@@ -208,22 +234,25 @@ class HostsRun {
   void Stop(int signal) {
     stopped_by_ = signal;
     ++stops_;
-    for (const auto& agent : agents_) stops_ < kGivesUp ? agent->Signal(signal) : agent->GiveUp();
+    for (const auto& agent : agents_) stops_ < kGivesUp ? agent->Stop(signal) : agent->GiveUp();
   }
 
   void OnEnd(size_t i, int code) {
     ++ended_;
     const bool ready = agents_[i]->ready();
-    if (!ready && stopped_by_ != 0) {
+    const bool killed = agents_[i]->killed_by() != 0;
+    if (stopped_by_ != 0 && (!ready || killed)) {
       code = 128 + stopped_by_;
     } else if (!ready) {
       const Error error = NoAgent(plan_.starts[i].host, code, agents_[i]->words());
       console_.err().WriteLines(RenderForTerminal(error, env_));
       code = ExitStatus(error.code);
+    } else if (killed) {
+      NoteLostConnection(i);
     }
     if (code == 0) return;
-    // Without the first host the others have no place to meet.
-    failed_ += !ready && i == 0 ? agents_.size() : 1;
+    // Without the host of the rendezvous the others have no place to meet.
+    failed_ += !ready && i == 0 && plan_.meets_at_first ? agents_.size() : 1;
     if (first_code_ == 0) first_code_ = code;
     if (HasEnough() || ending_ != nullptr) return;
     ending_ = clock_.Set(ready ? kAfterFailure : seconds(0), [this] {
@@ -231,11 +260,24 @@ class HostsRun {
     });
   }
 
+  // The other agents only see that this one is stopped, and its words went with the connection.
+  void NoteLostConnection(size_t i) {
+    const HostStart& start = plan_.starts[i];
+    const char* const name = SignalAbbreviation(agents_[i]->killed_by());
+    log_.Warning("the connection to " + start.host + " ended, because " +
+                 std::filesystem::path(start.command[0]).filename().string() +
+                 " was killed by SIG" + (name != nullptr ? name : "NAL") +
+                 "; the workers there are stopped");
+  }
+
   asio::io_context io_;
   LoopClock clock_{io_};
   Console console_{io_, STDOUT_FILENO, STDERR_FILENO};
   const HostsPlan& plan_;
   const Environment& env_;
+  const Log log_{
+      {.name = "ddprun", .level = plan_.options.log_level, .time = plan_.options.log_time},
+      [this](std::string_view text) { console_.err().WriteLines(text); }};
   std::vector<std::unique_ptr<RemoteAgent>> agents_;
   size_t ended_ = 0;
   size_t failed_ = 0;

@@ -10,11 +10,6 @@ import harness
 WRITE_PID = 'echo $$ > "$FOLDER/new.$RANK"; mv "$FOLDER/new.$RANK" "$FOLDER/pid.$RANK"; '
 
 
-def state_of(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]
-
-
 class Suspended(harness.LauncherTest):
     def test_stops_with_its_workers_and_their_children_and_goes_on(self):
         command = f"sleep 1000.{self.sleep_mark} & " + WRITE_PID + (
@@ -28,9 +23,9 @@ class Suspended(harness.LauncherTest):
         )
         family += harness.processes_with("sleep\0001000." + self.sleep_mark)
         job.send_signal(signal.SIGTSTP)
-        harness.wait_until(lambda: all(state_of(p) == "T" for p in family), "all to stop")
+        harness.wait_until(lambda: all(harness.state_of(p) == "T" for p in family), "all to stop")
         job.send_signal(signal.SIGCONT)
-        harness.wait_until(lambda: all(state_of(p) != "T" for p in family), "all to go on")
+        harness.wait_until(lambda: all(harness.state_of(p) != "T" for p in family), "all to go on")
         open(self.path("end"), "w").close()
         self.assertEqual(self.finish(job).returncode, 0, job.err)
         self.assert_nothing_left()

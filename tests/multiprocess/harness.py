@@ -62,6 +62,12 @@ def wait_until(condition, what):
         time.sleep(0.005)
 
 
+def state_of(pid):
+    """The letter of the process's state: T means stopped."""
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
 def processes_with(mark):
     """Living processes that carry the mark in their command line or environment."""
     found = []

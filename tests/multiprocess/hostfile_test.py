@@ -38,6 +38,17 @@ while True:
     time.sleep(0.02)  # a signal just before a long sleep would wait for its end
 """
 
+# Starts no process: a shell that has just begun one is not stopped, but waits for it.
+WAITS_FOR_END = """
+import os, time
+name = f"{os.environ['FOLDER']}/pid.{os.environ['RANK']}"
+with open(name + ".new", "w") as file:
+    file.write(str(os.getpid()))
+os.rename(name + ".new", name)
+while not os.path.exists(os.environ["FOLDER"] + "/end"):
+    time.sleep(0.02)
+"""
+
 
 class HostfileTest(harness.LauncherTest):
     @classmethod
@@ -137,6 +148,20 @@ class HostfileTest(harness.LauncherTest):
         self.assertIn("127.0.0.4", done.err)
         self.assert_nothing_left()
 
+    def test_the_first_host_may_be_lost_if_the_job_meets_elsewhere(self):
+        token = self.run_ddprun("token").out.strip()
+        store = self.start("store", "--host=127.0.0.1", "--port=0", env={"DDPRUN_TOKEN": token})
+        self.addCleanup(store.kill)
+        place = store.stdout.readline().split()[-1]
+        done = self.run_ddprun(*self.hosts("127.0.0.4", "127.0.0.2", "127.0.0.3"), "--nnodes=2:3",
+                               f"--rdzv_endpoint={place}", "--rdzv_conf=last_call_timeout=1",
+                               "--no_python", "true", env={"DDPRUN_TOKEN": token})
+        self.assertEqual(done.returncode, 0, done.out + done.err)
+        self.assertIn("NO AGENT ON HOST", done.err)
+        store.kill()
+        store.communicate()
+        self.assert_nothing_left()
+
     def test_the_exit_code_is_that_of_the_first_worker_that_fails(self):
         for code in (41, 255):
             with self.subTest(code=code):
@@ -177,6 +202,35 @@ class HostfileTest(harness.LauncherTest):
         os.kill(int(children.stdout.split()[0]), signal.SIGKILL)
         done = self.finish(process)
         self.assertNotEqual(done.returncode, 0, done.out + done.err)
+        self.assertIn("the connection to 127.0.0.3 ended, because ssh was killed by SIGKILL",
+                      done.err)
+        self.assert_nothing_left()
+
+    def test_a_signal_ends_the_start_of_a_host_that_does_not_read(self):
+        ssh = self.script("ssh.sh", "printf '\\nddprun is ready on this host\\n'; "
+                          "head -c 1 > /dev/null; touch \"$FOLDER/read\"; "
+                          f"exec sleep 1000.{self.sleep_mark}\n")
+        process = self.start("--hostfile=" + self.script("hosts", "127.0.0.2\n127.0.0.3\n"),
+                             f"--ssh_command=sh {ssh}", "train.py",
+                             env={f"PADDING_{i}": "x" * 100_000 for i in range(3)})
+        self.wait_for_file("read")
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(self.finish(process).returncode, 130, process.err)
+        self.assert_nothing_left()
+
+    def test_stops_with_its_agents_and_goes_on(self):
+        process = self.start(*self.hosts("127.0.0.2", "localhost"),
+                             self.script("worker.py", WAITS_FOR_END))
+        family = [process.pid, self.pid_in("pid.0"), self.pid_in("pid.1")]
+
+        def stopped():
+            return [harness.state_of(pid) == "T" for pid in family]
+        process.send_signal(signal.SIGTSTP)
+        harness.wait_until(lambda: all(stopped()), lambda: f"all to stop: {stopped()}")
+        process.send_signal(signal.SIGCONT)
+        harness.wait_until(lambda: not any(stopped()), "all to go on")
+        open(self.path("end"), "w").close()
+        self.assertEqual(self.finish(process).returncode, 0, process.err)
         self.assert_nothing_left()
 
     def test_a_dry_run_shows_the_commands_and_checks_the_config(self):
