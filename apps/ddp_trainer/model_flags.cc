@@ -27,9 +27,9 @@ void AddModelFlags(CLI::App& command, ModelFlags& flags) {
 
 void AddDeviceFlag(CLI::App& command, std::string& device, const std::string& text) {
   command.add_option("--device", device, text)
-      ->check([](const std::string& text) -> std::string {
-        if (NamesDevice(text)) return "";
-        return "expected auto, cpu, cuda or cuda:N, not \"" + text + "\"";
+      ->check([](const std::string& name) -> std::string {
+        if (NamesDevice(name)) return "";
+        return "expected auto, cpu, cuda or cuda:N, not \"" + name + "\"";
       })
       ->capture_default_str();
 }
