@@ -28,8 +28,8 @@ constexpr std::string_view kTarget =
 constexpr std::string_view kBottom =
     "\n"
     "Options may be written with dashes or underscores, and shortened while they stay\n"
-    "unique. The defaults of torchrun's options come from PET_ and the name in capitals\n"
-    "(PET_NPROC_PER_NODE=2). The last of several wins.\n";
+    "unique. The defaults of torchrun's options come from PET_ and the name in\n"
+    "capitals (PET_NPROC_PER_NODE=2). The last of several wins.\n";
 
 }  // namespace
 

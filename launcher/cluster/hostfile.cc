@@ -12,8 +12,9 @@ namespace {
 
 Result<std::optional<ClusterPlace>> FindHostfilePlace(const Environment& env) {
   if (!IsAgentOfHostfile(env)) return std::optional<ClusterPlace>();
-  ClusterPlace place{.started_by = "--hostfile",
-                     .nnodes_hint = "Leave --nnodes out, or name as many hosts in the file."};
+  ClusterPlace place;
+  place.started_by = "--hostfile";
+  place.nnodes_hint = "Leave --nnodes out, or name as many hosts in the file.";
   std::istringstream words(env.GetOr(kHostPlaceVariable, ""));
   words >> place.agent >> place.agents >> place.endpoint.host >> place.run_id;
   if (words.fail() || place.agent < 0 || place.agent >= place.agents) {
