@@ -109,6 +109,40 @@ class OnTheStandIn(training.TrainingTest):
                               strict=True):
             self.assertAlmostEqual(one, other, delta=1e-5)
 
+    def compare_keys(self, ranks, *sections):
+        for number, of_run in enumerate(sections):
+            tolerance = 1e-3 if "16" in str(of_run) else 1e-5
+            with self.subTest(**of_run):
+                self.compare(training.gpt_config, ranks, tolerance, mesh=str(number), **of_run)
+
+    def test_keys_of_one_rank(self):
+        self.compare_keys(
+            1,
+            *({"training": keys} for keys in (
+                {"label_smoothing": 0.1}, {"label_smoothing": 0.1, "precision": "bf16"},
+                {"precision": "fp16"}, {"gradient_checkpointing": True}, {"lora_r": 4},
+                {"lora_r": 4, "precision": "bf16"}, {"max_norm_jump": 2},
+                {"max_grad_value": 0.001}, {"max_grad_norm": 0}, {"freeze": ["h.0"]})),
+            {"optimizer": {"type": "sgd", "momentum": 0.9, "nesterov": True}},
+            {"report": {"state_hashes": True}}, {"strategy": {"check_finite": True}},
+            {"scheduler": {"range_test": [1e-5, 1e-2]}})
+
+    def test_keys_of_two_ranks(self):
+        free = {"training": {"max_grad_norm": 0}}
+        self.compare_keys(
+            2,
+            *({"strategy": keys} for keys in (
+                {"comm_hook": "bf16"}, {"comm_hook": "fp16"},
+                {"comm_hook": "post_local_sgd", "post_local_sgd_start_step": 2,
+                 "post_local_sgd_period": 2},
+                {"overlap": "none"}, {"find_unused_parameters": True}, {"static_graph": True},
+                {"bucket_cap_mb": "auto"})),
+            {"strategy": {"overlap": "step"}, **free}, {"strategy": {"overlap": "both"}, **free},
+            {"strategy": {"optimizer_in_backward": True}, **free},
+            {"strategy": {"type": "zero2"}, "optimizer": {"ema_decay": 0.5}},
+            {"strategy": {"type": "zero3"}, "training": {"precision": "bf16"}},
+            {"training": {"virtual_ranks": 4}})
+
     def test_commands_take_the_device(self):
         """They write what they write on the CPU."""
         self.train(self.bert(steps=2)())
