@@ -71,6 +71,7 @@ at::Tensor run_block(Block& block, const at::Tensor& x) {
 // What FullyShardedDataParallel does for a module of any type. One thread.
 class FullyShardedBase {
  public:
+  // Leaves the module's parameters empty: save them before, in with_whole_parameters().
   ~FullyShardedBase();
   FullyShardedBase(const FullyShardedBase&) = delete;
   FullyShardedBase& operator=(const FullyShardedBase&) = delete;

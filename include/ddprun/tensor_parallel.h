@@ -32,6 +32,7 @@ struct ParallelLinearOptions {
 
 // y = x A^T + b, A [out, in]. All ranks have equal x [..., in]; each has some rows of A, and
 // computes their outputs. If the ranks cannot divide a size equally, the first ranks get one more.
+// A size below the number of ranks is refused: the constructor throws Failure.
 //
 // Initialized like torch.nn.Linear: every rank draws the whole A from torch's default generator, so
 // all ranks must use one seed. One thread. All ranks call forward and backward equally often.

@@ -32,7 +32,9 @@ Error WrongType(const Key& key,
     const char* end = value.text.data() + value.text.size();
     const auto parsed = std::from_chars(value.text.data(), end, number);
     const bool is_bool = value.text == "true" || value.text == "false";
-    if ((parsed.ec == std::errc() && parsed.ptr == end) || is_bool) hint = "Remove the quotes.";
+    // "nan" and "inf" are no numbers in JSON, with or without quotes.
+    const bool is_number = parsed.ec == std::errc() && parsed.ptr == end && std::isfinite(number);
+    if (is_number || is_bool) hint = "Remove the quotes.";
   }
   return ErrorAt(value.span, {.title = "WRONG TYPE",
                               .page = "wrong-type",

@@ -63,6 +63,23 @@ Failure BadGradient(const std::string& where, const std::string& what, const std
       .title = "BAD GRADIENT", .where = where, .what = what, .hint = hint, .page = "bad-gradient"});
 }
 
+Failure GradientWithoutForward(const std::string& where, const std::string& name) {
+  return BadGradient(
+      where, name + " got a gradient that would not be averaged: no forward came before.",
+      "Call the wrapped model, not its module, once before every backward; add up several losses "
+      "for\none backward. Use no_sync() for gradients that must not be averaged.");
+}
+
+Failure LateGradient(const std::string& where, const std::string& name) {
+  return BadGradient(
+      where,
+      name +
+          " got a gradient that would not be averaged: after the last forward it counted as "
+          "unused,\nor it had all its gradients.",
+      "Return all tensors of the loss from forward, and call the wrapped model once before every "
+      "backward.\nSet static_graph only if each step uses the same parameters equally often.");
+}
+
 Failure HookFailed(const std::string& where,
                    size_t bucket,
                    std::span<const std::string> names,

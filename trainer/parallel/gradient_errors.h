@@ -22,6 +22,12 @@ Failure MissingGradients(const std::string& where,
                          size_t all,
                          const std::string& otherwise);
 
+// Returns the error of a gradient that would not be averaged, because no forward came before.
+Failure GradientWithoutForward(const std::string& where, const std::string& name);
+
+// Returns the error of a gradient that came although the parameter counted as unused or complete.
+Failure LateGradient(const std::string& where, const std::string& name);
+
 Failure BadGradient(const std::string& where, const std::string& what, const std::string& hint);
 
 // Returns the error of a comm hook that threw `what` on a bucket with the parameters `names`.

@@ -105,15 +105,13 @@ void Reducer::OnGradient(size_t index) {
   // If a rank is lost, throws now, because the rest of this backward is useless.
   if (host_ != nullptr) host_->CheckRanks();
   const std::lock_guard lock(mutex_);
-  if (!expected_) {
-    ThrowBadGradient(
-        index, "got a gradient that would not be averaged: no forward came before",
-        "Call the wrapped model, not its module, once before every backward; add up "
-        "several losses for\none backward. Use no_sync() for gradients that must not be averaged.");
-  }
+  const std::string& name = buckets_.parameters()[index].name;
+  if (!expected_) throw GradientWithoutForward(Where(), name);
+  // The bucket may be on its way, without this gradient.
+  if (synchronize_ && readiness_.ready(index)) throw LateGradient(Where(), name);
   TakeGradient(index);
   const bool complete = readiness_.NoteGradient(index);
-  if (!synchronize_ || readiness_.ready(index)) return;
+  if (!synchronize_) return;
   if (!end_queued_) {
     end_queued_ = true;
     torch::autograd::Engine::get_default_engine().queue_callback([this] { OnBackwardEnd(); });

@@ -1,6 +1,7 @@
 #include "trainer/parallel/sharded_module.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/container/sequential.h>
 
@@ -40,6 +41,15 @@ ShardedModule::ShardedModule(const torch::nn::Module& module,
   gradients_.emplace(
       units_->units(), tensors_.trained, mesh_,
       ShardedGradients::Options{.on_complete = [this](size_t unit) { units_->Free(unit); }});
+}
+
+// A later use of the module is then an error, and not a read of memory that is gone.
+ShardedModule::~ShardedModule() {
+  const at::NoGradGuard no_grad;
+  for (const NamedParameter& parameter : tensors_.trained) {
+    at::Tensor tensor = parameter.tensor;
+    tensor.set_data(at::empty({0}, tensor.options()));
+  }
 }
 
 void ShardedModule::FindBlocks(const torch::nn::Module& module, std::vector<std::string> names) {

@@ -23,6 +23,10 @@ class ShardedModule {
   ShardedModule(const torch::nn::Module& module,
                 const Mesh& mesh,
                 const FullyShardedOptions& options);
+  // Leaves the module's parameters empty, [0]: their memory goes.
+  ~ShardedModule();
+  ShardedModule(const ShardedModule&) = delete;
+  ShardedModule& operator=(const ShardedModule&) = delete;
 
   // Marks a running forward while it lives: BlockOf() then finds blocks of this module and thread.
   class Forward {

@@ -11,6 +11,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/failure.h"
+#include "base/text.h"
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/precision.h"
 #include "trainer/compute/weight_copies.h"
@@ -277,8 +279,19 @@ std::shared_ptr<const trainer::TensorAxis> IfSeveral(const Axis& axis) {
   return axis.group == nullptr ? nullptr : trainer::MakeTensorAxis(axis);
 }
 
-trainer::IndexRange RangeOf(const trainer::TensorAxis* axis, int64_t whole) {
-  return axis == nullptr ? trainer::IndexRange{.begin = 0, .length = whole} : axis->OwnRange(whole);
+// Returns this rank's part of `whole` inputs or outputs. Throws Failure if a rank would have none.
+trainer::IndexRange RangeOf(const Axis& axis,
+                            const trainer::TensorAxis* parts,
+                            int64_t whole,
+                            const std::string& name) {
+  if (parts == nullptr) return {.begin = 0, .length = whole};
+  if (whole >= axis.size) return parts->OwnRange(whole);
+  throw Failure(Error{.code = Code::kUsage,
+                      .title = "LAYERS CANNOT BE DIVIDED",
+                      .what = "A linear layer with " + CountText(whole, name) +
+                              " cannot be divided among " + std::to_string(axis.size) + " ranks.",
+                      .hint = "Divide larger layers, and take torch::nn::Linear for this one.",
+                      .page = "uneven-parts"});
 }
 
 }  // namespace
@@ -289,7 +302,7 @@ ColumnParallelLinearImpl::ColumnParallelLinearImpl(const Axis& axis,
                                                    const ParallelLinearOptions& options)
     : axis_(IfSeveral(axis)), out_(out), gather_(options.gather_output) {
   const trainer::WholeLinear whole(in, out, options.bias);
-  const auto [begin, length] = RangeOf(axis_.get(), out);
+  const auto [begin, length] = RangeOf(axis, axis_.get(), out, "output");
   weight = register_parameter("weight", whole.weight.narrow(0, begin, length).clone());
   if (!options.bias) return;
   bias = register_parameter("bias", whole.bias.narrow(0, begin, length).clone());
@@ -308,7 +321,7 @@ RowParallelLinearImpl::RowParallelLinearImpl(const Axis& axis,
                                              const ParallelLinearOptions& options)
     : axis_(IfSeveral(axis)), group_(axis.group), in_(in), whole_input_(options.whole_input) {
   const trainer::WholeLinear whole(in, out, options.bias);
-  const auto [begin, length] = RangeOf(axis_.get(), in);
+  const auto [begin, length] = RangeOf(axis, axis_.get(), in, "input");
   weight = register_parameter("weight", whole.weight.narrow(1, begin, length).clone());
   if (options.bias) bias = register_parameter("bias", whole.bias);
 }

@@ -190,6 +190,7 @@ TEST(ReadConfig, SaysWhatAnIntervalLooksLike) {
   };
   EXPECT_EQ(hint("checkpoint.save_steps=epoch"), "WRONG TYPE: Here that is \"1 epoch\".");
   EXPECT_EQ(hint("checkpoint.save_steps=\"500\""), "WRONG TYPE: Remove the quotes.");
+  EXPECT_EQ(hint("optimizer.learning_rate=nan"), "WRONG TYPE: ");
   EXPECT_EQ(hint("checkpoint.save_steps=false"),
             "WRONG TYPE: For no checkpoint before the end write 0.");
   EXPECT_EQ(hint("checkpoint.save_steps=-1"), "OUT OF RANGE: ");

@@ -132,6 +132,56 @@ TEST(DistributedDataParallel, RefusesGradientsThatItWouldNotAverage) {
   });
 }
 
+// Two parameters; forward returns the loss of one of them, and keeps that of the other.
+struct Branches : torch::nn::Module {
+  at::Tensor forward(const at::Tensor& x, bool first) {
+    kept = (x * (first ? b : a)).sum();
+    return (x * (first ? a : b)).sum();
+  }
+  at::Tensor a = register_parameter("a", at::ones({4}));
+  at::Tensor b = register_parameter("b", at::ones({4}));
+  at::Tensor kept;
+};
+
+void ExpectRefused(const at::Tensor& loss, const char* parameter) {
+  try {
+    loss.backward();
+    ADD_FAILURE() << "a gradient that was not averaged";
+  } catch (const Failure& failure) {
+    EXPECT_EQ(failure.error().what.find(parameter), 0U) << failure.error().what;
+  }
+}
+
+// Those ranks would go on with different gradients.
+TEST(DistributedDataParallel, RefusesAGradientOfAParameterThatCountedAsUnused) {
+  WithGroup(2, [](const auto& group, int rank) {
+    const at::Tensor x = at::full({4}, rank + 1.0);
+    for (const double bucket_mb : {1e-6, 25.0}) {
+      const DistributedDataParallelOptions options{
+          .bucket_cap_mb = bucket_mb, .first_bucket_mb = bucket_mb, .find_unused_parameters = true};
+      DistributedDataParallel<Branches> net(std::make_shared<Branches>(), group, options);
+      const at::Tensor returned = net(x, true);
+      ExpectRefused(returned + net.module().kept, "b");
+      const at::Tensor one = net(x, true);
+      ExpectRefused(one + net(x, false), "a");
+      const at::Tensor unused = net(x, true);
+      net(x, false);
+      ExpectRefused(unused, "a");
+    }
+  });
+}
+
+TEST(DistributedDataParallel, RefusesAGradientThatAStaticGraphDidNotHave) {
+  WithGroup(2, [](const auto& group, int rank) {
+    const at::Tensor x = at::full({4}, rank + 1.0);
+    const DistributedDataParallelOptions options{.static_graph = true};
+    DistributedDataParallel<Branches> net(std::make_shared<Branches>(), group, options);
+    net(x, true).backward();
+    const at::Tensor returned = net(x, true);
+    ExpectRefused(returned + net.module().kept, "b");
+  });
+}
+
 TEST(DistributedDataParallel, RefusesAModelThatHasChangedSinceItWasWrapped) {
   ExpectFailure("first.weight is Double [20, 6] on cpu; it was Float [20, 6] on cpu",
                 [](auto& ddp, const at::Tensor& batch) {

@@ -125,6 +125,14 @@ TEST(TensorParallel, ModulesOfAProgramAreThoseOfTheWholeLayer) {
   });
 }
 
+TEST(TensorParallel, RefusesALayerWithLessThanOneNumberForEachRank) {
+  WithGroup(2, [](const auto& group, int rank) {
+    const Axis axis = AxisOf(group, rank);
+    EXPECT_THROW(ColumnParallelLinear(axis, 4, 1), Failure);
+    EXPECT_THROW(RowParallelLinear(axis, 1, 4), Failure);
+  });
+}
+
 // Layers before one that takes a whole input are equal on all ranks, with equal gradients.
 TEST(TensorParallel, AWholeInputHasItsWholeGradient) {
   std::mutex drawing;  // threads share torch's generator

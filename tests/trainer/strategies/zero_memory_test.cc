@@ -202,6 +202,15 @@ TEST(FullyShardedDataParallel, TrainsAsOneProcessDoes) {
   }
 }
 
+TEST(FullyShardedDataParallel, LeavesEmptyParameters) {
+  WithGroup(2, [](const auto& group, int) {
+    const auto module = std::make_shared<NetOfTest>();
+    { const FullyShardedDataParallel<NetOfTest> net(module, group); }
+    for (const at::Tensor& parameter : module->parameters()) EXPECT_EQ(parameter.numel(), 0);
+    EXPECT_THROW(module->forward(at::ones({5, 80}, at::kDouble)), c10::Error);
+  });
+}
+
 TEST(FullyShardedDataParallel, NamesABlockThatTheModelDoesNotHave) {
   WithGroup(1, [](const auto& group, int) {
     try {
