@@ -3,6 +3,7 @@
 #include <ATen/Functions.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -159,7 +160,19 @@ void MetricSums::AddErrors(const at::Tensor& outputs, const at::Tensor& targets)
   }
 }
 
+// Gives all ranks the metric that the task decides: a rank without a batch does not know it, and
+// outputs that do not fit take it away from all.
+void MetricSums::AgreeOnTask(c10d::Backend* control) {
+  constexpr std::array kOfTask = {Metric::kAccuracy, Metric::kPerplexity};
+  int64_t own = samples_ > 0 ? std::ssize(kOfTask) + 1 : 0;  // none, or not known
+  if (!metrics_.empty()) own = std::ranges::find(kOfTask, metrics_[0]) - kOfTask.begin() + 1;
+  const int64_t all = LargestOfRanks(control, own);
+  metrics_.clear();
+  if (all > 0 && all <= std::ssize(kOfTask)) metrics_ = {kOfTask[static_cast<size_t>(all - 1)]};
+}
+
 void MetricSums::SumOverRanks(c10d::Backend* control, const RankShare& ranks) {
+  if (by_task_) AgreeOnTask(control);
   if (Asks(Metric::kRocAuc)) roc_auc_.Gather(control);
   // Metrics that the task decides need no counts by class.
   if (classes_.by_class()) classes_.SetClasses(LargestOfRanks(control, classes_.classes()));

@@ -68,6 +68,7 @@ class MetricSums {
   };
 
   bool Asks(Metric metric) const;
+  void AgreeOnTask(c10d::Backend* control);
   void AddOwn(const at::Tensor& outputs, const Batch& batch);
   at::Tensor RowsOfParts(size_t numbers, size_t own) const;
   template <typename List>

@@ -177,11 +177,21 @@ std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, cons
   };
   const int64_t accumulation = job.config.training.gradient_accumulation_steps;
   const json::json_pointer before("/training/gradient_accumulation_steps");
+  const bool drops = job.config.data.dataloader_drop_last;
+  const bool dropped = run["config"].value(json::json_pointer("/data/dataloader_drop_last"), drops);
   const int64_t taken = in_batches(plan.step_samples, plan.data_ranks, accumulation);
-  const bool pads_nothing =
-      job.config.data.dataloader_drop_last && taken <= job.train->size() &&
-      taken == in_batches(samples, ranks, run["config"].value(before, accumulation));
+  const int64_t took = in_batches(samples, ranks, run["config"].value(before, accumulation));
+  const bool pads_nothing = drops && dropped && taken <= job.train->size() && taken == took;
   const bool by_rank = job.config.data.sample_order == SampleOrder::kTorch;
+  const int64_t epoch = drops ? taken : total(plan.data_ranks);
+  const int64_t epoch_before = dropped ? took : total(ranks);
+  if (by_rank && (drops || dropped) && epoch != epoch_before) {
+    throw refuse("An epoch had " + CountText(epoch_before, "sample") +
+                     " in whole batches, and has " + std::to_string(epoch) +
+                     " here: its steps would be counted twice or left out.",
+                 "Keep the ranks, training.per_device_train_batch_size and "
+                 "data.dataloader_drop_last.");
+  }
   if (by_rank && !pads_nothing && total(ranks) != total(plan.data_ranks)) {
     throw refuse("Its " + std::to_string(ranks) + " ranks padded an epoch to " +
                      std::to_string(total(ranks)) + " samples, " + std::to_string(plan.data_ranks) +

@@ -215,6 +215,9 @@ void BeginRun(RunStart& start, const Config& config, const Environment& environm
     std::error_code error;
     if (fs::exists(before, error)) fs::copy_file(before, metrics, error);
     if (error) throw Failure(CannotWrite(metrics, error.value()));
+    if (const double last = LastWriteTime(before); last > 0) {
+      start.idle_seconds = start.unix_seconds - last;
+    }
   }
   const bool evaluation_due = start.checkpoint && OwesEvaluation(start.checkpoint->run());
   ThrowIfError(CutMetrics(metrics, step, evaluation_due));

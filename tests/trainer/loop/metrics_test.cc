@@ -89,6 +89,25 @@ TEST(MetricSums, LossIsTheMeanWithTheWeightsOfSamples) {
   EXPECT_DOUBLE_EQ(sums.loss(), (4 * 3 + 8) / 4.0);
 }
 
+// Otherwise ranks would decide differently by the metric.
+TEST(MetricSums, OfTheTaskAreKnownToARankWithoutSamples) {
+  for (const int64_t classes : {2, 1}) {  // the outputs of one class do not fit the guess
+    WithGroup(2, [&](const auto& group, int rank) {
+      MetricSums sums({});
+      Batch batch;
+      batch.targets = at::zeros({3}, at::kLong);
+      batch.samples = batch.predictions = 3;
+      if (rank == 0) {
+        EXPECT_TRUE(sums.NeedsOutputs(batch));
+        sums.Add(0.5, at::zeros({3, classes}), batch);
+      }
+      sums.SumOverRanks(group.get());
+      const std::map<std::string, double> expected = {{"accuracy", 1.0}};
+      EXPECT_EQ(ValuesOf(sums), classes == 2 ? expected : decltype(expected)());
+    });
+  }
+}
+
 TEST(MetricSums, EqualScikitLearnInBatchesOfAnySize) {
   for (const json& example : golden::Read("metrics.json").at("classes")) {
     const auto size = static_cast<int64_t>(example.at("targets").size());

@@ -43,6 +43,20 @@ class Precision(training.TrainingTest):
             for line, loss in zip(lines, expected):
                 self.assertLess(abs(line["loss"] - loss), 0.02, line)
 
+    def test_fp16_sees_an_overflow_beside_clipped_values(self):
+        """A limit that no finite gradient reaches changes nothing."""
+        runs = {}
+        for limit in (0, 1e30):
+            name = f"limit{limit}"
+            self.train(training.gpt_config(
+                run={"name": name},
+                training={"precision": "fp16", "init_loss_scale": 2.0**30, "max_grad_norm": 0,
+                          "max_grad_value": limit}))
+            runs[limit] = [(line["loss"], line["loss_scale"], line["skipped_steps"])
+                           for line in self.metrics(name) if "loss_scale" in line]
+        self.assertGreater(sum(skipped for _, _, skipped in runs[0]), 1, "no overflow")
+        self.assertEqual(runs[0], runs[1e30])
+
     def test_either_engine_gives_the_losses_of_pytorch(self):
         golden = training.read_golden("gpt_losses.json")["losses"]["1"]
         for engine in ("default", "onednn"):

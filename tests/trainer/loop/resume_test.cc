@@ -265,6 +265,23 @@ TEST_F(Resume, GoesOnWithoutAnEndOfAnEpochThatIsDropped) {
   EXPECT_THAT(RefusalOf([&] { Run(job(23, 4), 1, "padded"); }), HasSubstr("cannot-resume"));
 }
 
+TEST_F(Resume, RefusesAnEpochOfOtherWholeBatches) {
+  const auto job = [](const char* batch, const char* accumulation, const char* drops) {
+    return OpenResumeJob({"data.num_samples=20", std::string("data.dataloader_drop_last=") + drops,
+                          std::string("training.per_device_train_batch_size=") + batch,
+                          std::string("training.gradient_accumulation_steps=") + accumulation});
+  };
+  Run(job("4", "2", "true"), 1, "run", 3);
+  const auto refusal = [&](const Job& other, int ranks) {
+    return RefusalOf([&] { Run(other, ranks, "run"); });
+  };
+  EXPECT_THAT(refusal(job("4", "1", "true"), 2), HasSubstr("An epoch had 20 samples"));
+  EXPECT_THAT(refusal(job("8", "1", "true"), 1), HasSubstr("has 16 here"));
+  EXPECT_EQ(refusal(job("4", "2", "false"), 1), "");
+  Run(job("8", "1", "false"), 1, "all", 3);
+  EXPECT_THAT(RefusalOf([&] { Run(job("8", "1", "true"), 1, "all"); }), HasSubstr("has 16 here"));
+}
+
 TEST_F(Resume, NamesChangedKeysThatMatter) {
   Run(OpenResumeJob({}), 1, "run", 3);
   const NewestCheckpoint newest = ValueOrThrow(OpenNewest(folder_ + "/run"));
