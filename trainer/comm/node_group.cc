@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "base/check.h"
 #include "trainer/comm/all_reduce_algorithms.h"

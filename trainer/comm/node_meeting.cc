@@ -60,10 +60,6 @@ int NodeMeeting::NameOf(int rank) const {
   return options_.names.empty() ? rank : options_.names[static_cast<size_t>(rank)];
 }
 
-Status NodeMeeting::Meet(const NodeOperation& operation) {
-  return Meet(operation, operation.deadline);
-}
-
 Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadline) {
   AdvanceAndWake(mine().arrived, mine().sleepers, ++phase_);
   operation.recording.SetWaiting(true);
@@ -89,7 +85,7 @@ Status NodeMeeting::Meet(const NodeOperation& operation, Clock::time_point deadl
 }
 
 Status NodeMeeting::MeetAndCompare(const NodeOperation& operation) {
-  mine().headers[sequence_ % 2] = operation.header;
+  if (!lost_) mine().headers[sequence_ % 2] = operation.header;
   operation.recording.Start(ForRecorder(operation.header, options_.group));
   options_.on_begin(operation.header, cancelled_);
   DDPRUN_TRY(Meet(operation));

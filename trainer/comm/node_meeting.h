@@ -51,9 +51,13 @@ class NodeMeeting {
   SharedRegion& region() { return region_; }
   uint64_t sequence() const { return sequence_; }  // of the running operation
 
-  // Return the rank's header and slot for the running operation.
+  // Return the rank's header and slot for the running operation. After a loss this rank writes to
+  // neither: it waits for nobody then, and others may still read those of two operations before.
   const OperationHeader& header(int rank) { return region_.control(rank).headers[sequence_ % 2]; }
-  std::byte* Slot(int rank) { return region_.control(rank).slots[sequence_ % 2]; }
+  std::byte* Slot(int rank) {
+    if (lost_ && rank == self()) return unseen_.data();
+    return region_.control(rank).slots[sequence_ % 2];
+  }
 
   // Begins an operation. `bytes` is equal on all ranks; `own_bytes` is the size of `data` if that
   // differs. Up to kSlotBytes go through the slots.
@@ -64,7 +68,7 @@ class NodeMeeting {
                       std::optional<size_t> own_bytes = {});
   // Sets in `header` where the data is: in this rank's heap, or in Staging().
   void Place(OperationHeader& header, const void* data, size_t bytes);
-  Status Meet(const NodeOperation& operation);
+  Status Meet(const NodeOperation& operation) { return Meet(operation, operation.deadline); }
   // The first meeting of an operation. Returns an error if a rank has begun another operation.
   Status MeetAndCompare(const NodeOperation& operation);
   // The last meeting of an operation that may have failed on one rank: returns the first error of
@@ -100,6 +104,7 @@ class NodeMeeting {
   uint32_t phase_ = 0;            // number of this rank's meetings so far
   std::byte* staging_ = nullptr;  // allocated when first needed
   std::optional<int> lost_ = {};  // the rank that missed a meeting because it was lost
+  std::vector<std::byte> unseen_ = std::vector<std::byte>(kSlotBytes);  // this rank's slot then
 };
 
 }  // namespace ddprun::trainer

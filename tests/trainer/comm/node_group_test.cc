@@ -324,6 +324,30 @@ TEST(NodeGroup, ReportsAKilledProcessToTheOthers) {
   }
 }
 
+// Rank 1 fails two operations while rank 2 has not yet read what it needs of the one before.
+TEST(NodeMeeting, AfterALossARankWritesNothingThatOthersMayStillRead) {
+  const auto region = NewRegion(3);
+  std::vector<std::unique_ptr<NodeMeeting>> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(std::make_unique<NodeMeeting>(*region, NodeMeeting::Options{.rank = rank}));
+  }
+  const auto meet = [&](int rank, char value) {
+    NodeMeeting& meeting = *ranks[static_cast<size_t>(rank)];
+    const NodeOperation operation = meeting.Begin(CollectiveKind::kAllReduce, &value, 1, Soon());
+    *meeting.Slot(rank) = std::byte(value);
+    return meeting.MeetAndCompare(operation);
+  };
+  RunRanks(3, [&](int rank) { Expect(meet(rank, 'a')); });
+  region->control(0).given_up = true;
+  for (int operation = 2; operation <= 3; ++operation) {
+    const Status lost = meet(1, 'z');
+    ASSERT_FALSE(lost.ok());
+    EXPECT_EQ(lost.error().code, Code::kRankLost);
+  }
+  EXPECT_EQ(*ranks[2]->Slot(1), std::byte('a'));
+  EXPECT_EQ(ranks[2]->header(1).sequence, 1U);
+}
+
 TEST(SharedRegion, ReusesFreedMemoryAndHandsItOutZeroed) {
   const auto region = NewRegion(2);
   std::byte* first = region->Allocate(1, 10000);
