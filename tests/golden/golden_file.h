@@ -24,6 +24,11 @@ inline nlohmann::json Read(const std::string& name) {
   return nlohmann::json::parse(file);
 }
 
+// Returns a part of the file: a loop over Read(name).at(key) would outlive the file's value.
+inline nlohmann::json Read(const std::string& name, const char* key) {
+  return Read(name).at(key);
+}
+
 // A float32 tensor from nested lists.
 inline at::Tensor FloatTensor(const nlohmann::json& lists) {
   std::vector<int64_t> shape;

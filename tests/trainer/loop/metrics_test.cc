@@ -109,7 +109,7 @@ TEST(MetricSums, OfTheTaskAreKnownToARankWithoutSamples) {
 }
 
 TEST(MetricSums, EqualScikitLearnInBatchesOfAnySize) {
-  for (const json& example : golden::Read("metrics.json").at("classes")) {
+  for (const json& example : golden::Read("metrics.json", "classes")) {
     const auto size = static_cast<int64_t>(example.at("targets").size());
     MetricSums sums(kOfClasses);
     for (int64_t begin = 0; begin < size; begin += 7) {
@@ -121,7 +121,7 @@ TEST(MetricSums, EqualScikitLearnInBatchesOfAnySize) {
 }
 
 TEST(MetricSums, AreTheSameOverRanksOfWhichOneHasNoSample) {
-  for (const json& example : golden::Read("metrics.json").at("classes")) {
+  for (const json& example : golden::Read("metrics.json", "classes")) {
     const auto size = static_cast<int64_t>(example.at("targets").size());
     WithGroup(3, [&](const auto& group, int rank) {
       MetricSums sums(kOfClasses);
@@ -192,7 +192,7 @@ at::Tensor Rows(const json& rows) {
 }
 
 TEST(MetricSums, RocAucEqualsScikitLearnOverRanks) {
-  for (const json& example : golden::Read("metrics.json").at("scores")) {
+  for (const json& example : golden::Read("metrics.json", "scores")) {
     const at::Tensor targets = Classes(example.at("targets"));
     const at::Tensor scores = Rows(example.at("scores")).to(at::kFloat);
     WithGroup(3, [&](const auto& group, int rank) {
@@ -225,7 +225,7 @@ TEST(MetricSums, RocAucOfOutputsThatAreNoNumbersIsNone) {
 }
 
 TEST(MetricSums, R2EqualsScikitLearnOverRanks) {
-  for (const json& example : golden::Read("metrics.json").at("rows")) {
+  for (const json& example : golden::Read("metrics.json", "rows")) {
     const at::Tensor targets = Rows(example.at("targets"));
     const at::Tensor guesses = Rows(example.at("predictions"));
     WithGroup(3, [&](const auto& group, int rank) {

@@ -12,7 +12,7 @@ namespace ddprun::trainer {
 namespace {
 
 TEST(LossScaler, HasTheScalesOfGradScaler) {
-  for (const nlohmann::json& golden : golden::Read("loss_scale.json").at("cases")) {
+  for (const nlohmann::json& golden : golden::Read("loss_scale.json", "cases")) {
     LossScaler scaler({golden.at("init_scale"), golden.at("growth_interval")});
     const auto overflows = golden.at("overflows").get<std::vector<bool>>();
     const auto scales = golden.at("scales").get<std::vector<double>>();

@@ -49,7 +49,7 @@ void ExpectRates(const ScheduleOptions& options, const std::vector<double>& rate
 }
 
 TEST(LearningRateFactor, FallsInStepsWhereTorchDoes) {
-  for (const nlohmann::json& one : golden::Read("lr_schedulers.json").at("step")) {
+  for (const nlohmann::json& one : golden::Read("lr_schedulers.json", "step")) {
     const ScheduleOptions options{.shape = Shape::kStep,
                                   .min_lr_ratio = 0,
                                   .step_size = one.at("step_size"),
@@ -60,7 +60,7 @@ TEST(LearningRateFactor, FallsInStepsWhereTorchDoes) {
 }
 
 TEST(LearningRateFactor, EqualsTorchsMultiStepLr) {
-  for (const nlohmann::json& one : golden::Read("lr_schedulers.json").at("multi_step")) {
+  for (const nlohmann::json& one : golden::Read("lr_schedulers.json", "multi_step")) {
     const ScheduleOptions options{.shape = Shape::kMultiStep,
                                   .min_lr_ratio = 0,
                                   .milestones = one.at("milestones"),
@@ -71,7 +71,7 @@ TEST(LearningRateFactor, EqualsTorchsMultiStepLr) {
 }
 
 TEST(LearningRateFactor, EqualsTorchsOneCycleLr) {
-  for (const nlohmann::json& one : golden::Read("lr_schedulers.json").at("one_cycle")) {
+  for (const nlohmann::json& one : golden::Read("lr_schedulers.json", "one_cycle")) {
     const ScheduleOptions options{.shape = Shape::kOneCycle,
                                   .rising_share = one.at("pct_start"),
                                   .div_factor = one.at("div_factor"),
