@@ -41,10 +41,13 @@ def case(classes, targets, predictions):
 
 
 def scored(draw, classes, samples):
-    """Scores with many ties, and the area under the ROC curve of their softmax."""
+    """Scores, and the area under the ROC curve of their softmax. Of two classes they are eighths: many
+    ties, which are ties in float32, too. Those of more classes are float32 without ties."""
     targets = [i % classes for i in range(samples)]
-    scores = [[round(draw.gauss(1 if c == target else 0, 1), 1) for c in range(classes)]
+    scores = [[draw.gauss(1 if c == target else 0, 1) for c in range(classes)]
               for target in targets]
+    scores = [[round(8 * x) / 8 if classes == 2 else float(numpy.float32(x)) for x in row]
+              for row in scores]
     probabilities = scipy.special.softmax(numpy.array(scores), axis=1)
     area = (metrics.roc_auc_score(targets, probabilities[:, 1]) if classes == 2 else
             metrics.roc_auc_score(targets, probabilities, multi_class="ovr"))
