@@ -181,17 +181,19 @@ std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, cons
   const bool dropped = run["config"].value(json::json_pointer("/data/dataloader_drop_last"), drops);
   const int64_t taken = in_batches(plan.step_samples, plan.data_ranks, accumulation);
   const int64_t took = in_batches(samples, ranks, run["config"].value(before, accumulation));
-  const bool pads_nothing = drops && dropped && taken <= job.train->size() && taken == took;
   const bool by_rank = job.config.data.sample_order == SampleOrder::kTorch;
   const int64_t epoch = drops ? taken : total(plan.data_ranks);
   const int64_t epoch_before = dropped ? took : total(ranks);
   if (by_rank && (drops || dropped) && epoch != epoch_before) {
-    throw refuse("An epoch had " + CountText(epoch_before, "sample") +
-                     " in whole batches, and has " + std::to_string(epoch) +
-                     " here: its steps would be counted twice or left out.",
+    throw refuse("An epoch had " + CountText(epoch_before, "sample") + ", and has " +
+                     std::to_string(epoch) +
+                     " here, because data.dataloader_drop_last leaves out others: its steps would "
+                     "be counted twice or left out.",
                  "Keep the ranks, training.per_device_train_batch_size and "
                  "data.dataloader_drop_last.");
   }
+  // Of equal whole batches within the data nothing is padded.
+  const bool pads_nothing = drops && dropped && taken <= job.train->size();
   if (by_rank && !pads_nothing && total(ranks) != total(plan.data_ranks)) {
     throw refuse("Its " + std::to_string(ranks) + " ranks padded an epoch to " +
                      std::to_string(total(ranks)) + " samples, " + std::to_string(plan.data_ranks) +
