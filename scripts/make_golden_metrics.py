@@ -41,8 +41,8 @@ def case(classes, targets, predictions):
 
 
 def scored(draw, classes, samples):
-    """Scores, and the area under the ROC curve of their softmax. Of two classes they are eighths: many
-    ties, which are ties in float32, too. Those of more classes are float32 without ties."""
+    """Scores, and the area under the ROC curve of their softmax. Of two classes they are eighths:
+    many ties, which are ties in float32, too. Those of more classes are float32 without ties."""
     targets = [i % classes for i in range(samples)]
     scores = [[draw.gauss(1 if c == target else 0, 1) for c in range(classes)]
               for target in targets]
