@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "trainer/compute/device.h"
+#include "trainer/compute/device_kernels.h"
 #include "trainer/compute/kernels.h"
 #include "trainer/compute/matmul.h"
 #include "trainer/compute/operations.h"
@@ -187,12 +188,51 @@ class DeviceRowLosses final : public RowLosses {
   at::Tensor sum_;            // float64
 };
 
+// One kernel reads a piece's scores and writes its derivatives.
+class KernelRowLosses final : public RowLosses {
+ public:
+  KernelRowLosses(DeviceKernels& kernels, const at::Tensor& targets, double smoothing, bool derives)
+      : kernels_(kernels),
+        smoothing_(smoothing),
+        derives_(derives),
+        count_(targets.ne(kIgnored).sum().clamp_min(1).to(at::kFloat)),
+        losses_(at::empty(targets.sizes(), targets.options().dtype(at::kFloat))) {}
+
+  void Add(Piece& piece, const at::Tensor& targets) override {
+    kernels_.RowLosses({.scores = piece.scores,
+                        .derivatives = derives_ ? piece.derivatives : at::Tensor(),
+                        .targets = targets,
+                        .losses = losses_.narrow(0, rows_, targets.size(0)),
+                        .smoothing = smoothing_});
+    rows_ += targets.size(0);
+  }
+
+  at::Tensor Mean(const at::TensorOptions& options) const override {
+    return losses_.sum(at::kDouble).div(count_).to(options.dtype());
+  }
+  at::Tensor Divisor() const override { return count_; }
+  at::Tensor OnlyCounted(const at::Tensor& rows) const override { return rows; }
+
+ private:
+  DeviceKernels& kernels_;
+  const double smoothing_;
+  const bool derives_;
+  const at::Tensor count_;   // float32, at least 1
+  const at::Tensor losses_;  // float32 [N]
+  int64_t rows_ = 0;         // that have losses
+};
+
 std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& targets,
                                          int64_t classes,
                                          at::ScalarType type,
                                          double smoothing,
-                                         bool want_gradients) {
+                                         bool want_gradients,
+                                         bool exact_scores) {
   const bool exact = type == at::kDouble;
+  DeviceKernels* const kernels = KernelsFor(targets, ComputeType(type));
+  if (kernels != nullptr && exact_scores) {
+    return std::make_unique<KernelRowLosses>(*kernels, targets, smoothing, want_gradients);
+  }
   if (!IsForHostKernels(targets) || exact) {
     return std::make_unique<DeviceRowLosses>(targets, exact ? at::kDouble : at::kFloat, smoothing,
                                              want_gradients);
@@ -213,10 +253,12 @@ Result Compute(const at::Tensor& hidden,
                double smoothing,
                bool want_gradients) {
   const int64_t classes = weight.size(0);
-  const std::unique_ptr<RowLosses> losses =
-      MakeRowLosses(targets, classes, weight.scalar_type(), smoothing, want_gradients);
   const at::ScalarType type = ComputeType(weight.scalar_type());
-  const at::Tensor rows = losses->OnlyCounted(hidden.to(type).contiguous());
+  const at::Tensor given = hidden.to(type).contiguous();
+  const at::ScalarType exact = TypeOfProducts(given, at::kFloat);
+  const std::unique_ptr<RowLosses> losses = MakeRowLosses(
+      targets, classes, weight.scalar_type(), smoothing, want_gradients, exact == at::kFloat);
+  const at::Tensor rows = losses->OnlyCounted(given);
   const at::Tensor factor = weight.to(type);
   Result result;
   if (want_gradients) {
@@ -227,7 +269,6 @@ Result Compute(const at::Tensor& hidden,
   const int64_t row_bytes = classes * static_cast<int64_t>(rows.element_size());
   const int64_t piece = std::clamp<int64_t>(ScorePieceBytes(rows) / row_bytes, 1, rows.size(0));
   const at::Tensor derivatives = MatrixFor(rows, piece, classes);
-  const at::ScalarType exact = TypeOfProducts(rows, at::kFloat);
   const at::Tensor scores = exact == type ? derivatives : MatrixFor(rows, piece, classes, exact);
   for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
     const int64_t length = std::min(piece, rows.size(0) - begin);

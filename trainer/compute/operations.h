@@ -60,6 +60,32 @@ at::Tensor DropElements(const at::Tensor& x, double probability);
 // at::gelu(x, "tanh").
 at::Tensor GeluTanh(const at::Tensor& x);
 
+// A residual and its norm. With kernels of ddprun's own for the device and the type of products
+// (device_kernels.h), each function is one kernel, as are its gradients; differentiable once then.
+
+struct NormLayer {
+  at::Tensor weight;  // [C]
+  at::Tensor bias;    // [C]; undefined: none
+  double epsilon = 0;
+  bool centers = true;  // LayerNorm; false: RMSNorm, without a bias
+};
+
+struct ResidualAndNorm {
+  at::Tensor residual;
+  at::Tensor normed;  // maybe in the type of products, because linear layers take it
+};
+
+// Returns x + addend and its norm. x and addend [..., C]; `addend` undefined: none, and the
+// residual is x.
+ResidualAndNorm NormOfSum(const at::Tensor& x, const at::Tensor& addend, const NormLayer& layer);
+
+// Returns norm(x + addend), or norm(x), as the residual and, if it is `for_products`, for linear
+// layers.
+ResidualAndNorm NormedSum(const at::Tensor& x,
+                          const at::Tensor& addend,
+                          const NormLayer& layer,
+                          bool for_products);
+
 // The loss of a language model's last layer without all scores at once: for a vocabulary of 50257
 // the scores and their gradient are the largest tensors of a step.
 

@@ -279,6 +279,11 @@ std::vector<Key> ComputeKeys() {
                   "models whose kernels are shorter than their launch. If a step cannot be "
                   "recorded, a line says why. See docs/gpu.md.",
        .aliases = {{"enable_cuda_graph", "Megatron and DeepSpeed"}}},
+      {.DDPRUN_KEY(training, fused_kernels),
+       .meaning =
+           "On a CUDA device the loss of a language model, and a residual with its norm, are "
+           "computed by kernels of ddprun's own; false: by LibTorch's. See docs/gpu.md.",
+       .aliases = {{"use_liger_kernel", "transformers"}}},
       {.DDPRUN_KEY(training, matmul_engine),
        .meaning = "Engine that multiplies float32 matrices on the CPU: LibTorch's default, "
                   "oneDNN, or the one that is measured to be faster at full accuracy "

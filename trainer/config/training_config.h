@@ -61,6 +61,7 @@ struct TrainingConfig {
   bool use_rslora = false;
   bool tf32 = false;
   bool cuda_graph = false;
+  bool fused_kernels = true;
   MatmulSetting matmul_engine = MatmulSetting::kAuto;
   Loss loss = Loss::kAuto;
   double label_smoothing = 0.0;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -19,11 +20,12 @@
 #include "base/pinned_memory.h"
 #include "base/result.h"
 #include "trainer/compute/device_graph.h"
+#include "trainer/compute/device_kernels.h"
 
 namespace ddprun::trainer {
 
 // Raised with every change of CudaModule.
-constexpr uint32_t kCudaModuleAbi = 4;
+constexpr uint32_t kCudaModuleAbi = 5;
 
 // The type of the module's symbol ddprun_cuda_module. If `abi` and `torch` are equal to this
 // program's, the rest may be used.
@@ -47,6 +49,10 @@ struct CudaModule {
                                                   const std::string& name);
 
   MakeDeviceGraph make_graph;
+  // Returns kernels for products of `type`, or nullptr; `why` is the reason then.
+  std::shared_ptr<DeviceKernels> (*make_kernels)(c10::Device device,
+                                                 at::ScalarType type,
+                                                 std::string& why);
   PinnedMemory pinned = {};
 };
 

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "trainer/cuda/cuda_module.h"
+#include "trainer/cuda/device_kernels.h"
 
 namespace ddprun::trainer {
 
@@ -126,4 +127,5 @@ const ddprun::trainer::CudaModule ddprun_cuda_module = {
     .bus_id = ddprun::trainer::BusId,
     .make_group = ddprun::trainer::MakeGroup,
     .make_graph = ddprun::trainer::MakeGraph,
+    .make_kernels = ddprun::trainer::MakeDeviceKernels,
     .pinned = {.take = ddprun::trainer::TakePinned, .give_back = ddprun::trainer::GivePinnedBack}};

@@ -160,9 +160,7 @@ class Bert final : public Model {
   at::Tensor Drop(const at::Tensor& x, double probability) const {
     return DropElements(x, InTraining(probability));
   }
-  at::Tensor Norm(const at::Tensor& x, const Affine& layer) const {
-    return LayerNorm(x, layer, options_.layer_norm_eps);
-  }
+  NormLayer Norm(const Affine& layer) const { return LayerNormOf(layer, options_.layer_norm_eps); }
 
   // [N, C]
   at::Tensor Embed(const Batch& batch, const Tokens& tokens) const {
@@ -183,7 +181,9 @@ class Bert final : public Model {
       const at::Tensor positions = at::arange(length, batch.inputs.options());
       return x + at::embedding(positions_, of_tokens(positions.expand_as(batch.inputs)));
     };
-    return Drop(Norm(with_positions(), embeddings_norm_), options_.dropout);
+    const at::Tensor sum = with_positions();
+    return Drop(NormedSum(sum, {}, Norm(embeddings_norm_), /*for_products=*/false).residual,
+                options_.dropout);
   }
 
   static at::Tensor FirstsOf(const at::Tensor& x, const Tokens& tokens) {
@@ -197,11 +197,12 @@ class Bert final : public Model {
                    const Tokens& tokens,
                    bool only_first) const {
     const at::Tensor asking = only_first ? FirstsOf(x, tokens) : x;
-    const at::Tensor seen =
-        Norm(asking + Drop(Mix(asking, x, block, tokens, only_first), options_.dropout),
-             block.attention_norm);
-    const at::Tensor inner = ApplyGelu(Linear(seen, block.intermediate), gelu_);
-    return Norm(seen + Drop(Linear(inner, block.output), options_.dropout), block.output_norm);
+    const at::Tensor mixed = Drop(Mix(asking, x, block, tokens, only_first), options_.dropout);
+    const ResidualAndNorm seen =
+        NormedSum(asking, mixed, Norm(block.attention_norm), /*for_products=*/true);
+    const at::Tensor inner = ApplyGelu(Linear(seen.normed, block.intermediate), gelu_);
+    const at::Tensor more = Drop(Linear(inner, block.output), options_.dropout);
+    return NormedSum(seen.residual, more, Norm(block.output_norm), /*for_products=*/false).residual;
   }
 
   // Self-attention of the tokens `asking` over all tokens `x`.

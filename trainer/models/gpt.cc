@@ -82,8 +82,8 @@ class Gpt final : public CausalModel {
   at::Tensor Drop(const at::Tensor& x, double probability) const {
     return DropElements(x, InTraining(probability));
   }
-  at::Tensor Norm(const at::Tensor& x, const Affine& layer) const {
-    return LayerNorm(x, layer, options_.layer_norm_epsilon);
+  NormLayer Norm(const Affine& layer) const {
+    return LayerNormOf(layer, options_.layer_norm_epsilon);
   }
 
   // Uses two dimensions in all layers, so that every product is one addmm.
@@ -103,13 +103,16 @@ class Gpt final : public CausalModel {
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const auto forward = [=, this](const at::Tensor& x) {
         const GptBlock& block = blocks_[i];
-        const at::Tensor seen = x + Mix(Norm(x, block.ln_1), i, length, view, cache);
-        const at::Tensor inner = ApplyGelu(Linear(Norm(seen, block.ln_2), block.c_fc), gelu_);
-        return seen + Drop(Linear(inner, block.mlp_proj), options_.dropout);
+        const auto [residual, normed] = NormOfSum(x, {}, Norm(block.ln_1));
+        const at::Tensor mixed = Mix(normed, i, length, view, cache);
+        const ResidualAndNorm seen = NormOfSum(residual, mixed, Norm(block.ln_2));
+        const at::Tensor inner = ApplyGelu(Linear(seen.normed, block.c_fc), gelu_);
+        return seen.residual + Drop(Linear(inner, block.mlp_proj), options_.dropout);
       };
       stages.push_back({{"transformer.h." + std::to_string(i)}, forward, /*is_block=*/true});
     }
-    stages.push_back({{"transformer.ln_f"}, [this](const auto& x) { return Norm(x, ln_f_); }});
+    stages.push_back({{"transformer.ln_f"},
+                      [this](const auto& x) { return NormOfSum(x, {}, Norm(ln_f_)).normed; }});
     return stages;
   }
 

@@ -9,7 +9,6 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/eye.h>
 #include <ATen/ops/gelu.h>
-#include <ATen/ops/layer_norm.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/nll_loss.h>
@@ -122,8 +121,8 @@ at::Tensor Convolution(const at::Tensor& x, const Affine& layer, int64_t stride,
   return at::conv2d(x.to(type), layer.weight.to(type), bias, stride, padding);
 }
 
-at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon) {
-  return at::layer_norm(x, {x.size(-1)}, layer.weight, layer.bias, epsilon);
+NormLayer LayerNormOf(const Affine& layer, double epsilon) {
+  return {.weight = layer.weight, .bias = layer.bias, .epsilon = epsilon};
 }
 
 at::Tensor MaskOnHost(const Batch& batch) {

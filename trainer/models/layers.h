@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/compute/operations.h"
 #include "trainer/models/lora.h"
 #include "trainer/models/model.h"
 
@@ -58,7 +59,7 @@ at::Tensor Scores(const at::Tensor& x, const WordVectors& words);
 // Applies a convolution to x [B, in, H, W], with weight [out, in, k, k]. Inside a PrecisionScope of
 // bfloat16 the result is bfloat16.
 at::Tensor Convolution(const at::Tensor& x, const Affine& layer, int64_t stride, int64_t padding);
-at::Tensor LayerNorm(const at::Tensor& x, const Affine& layer, double epsilon);
+NormLayer LayerNormOf(const Affine& layer, double epsilon);
 
 // Values of a batch that the host needs, even if the batch is on a device.
 at::Tensor MaskOnHost(const Batch& batch);  // its attention_mask

@@ -7,7 +7,6 @@
 #include <ATen/ops/cos.h>
 #include <ATen/ops/outer.h>
 #include <ATen/ops/pow.h>
-#include <ATen/ops/rms_norm.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/sin.h>
 
@@ -106,8 +105,8 @@ class Llama final : public CausalModel {
     return block;
   }
 
-  at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const {
-    return at::rms_norm(x, {x.size(-1)}, weight, options_.rms_norm_eps);
+  NormLayer Norm(const at::Tensor& weight) const {
+    return {.weight = weight, .bias = {}, .epsilon = options_.rms_norm_eps, .centers = false};
   }
 
   std::vector<Stage> HiddenStages(const at::Tensor& inputs,
@@ -124,14 +123,16 @@ class Llama final : public CausalModel {
     for (size_t i = 0; i < blocks_.size(); ++i) {
       const auto forward = [=, this](const at::Tensor& x) {
         const LlamaBlock& block = blocks_[i];
-        const at::Tensor seen = x + Mix(Norm(x, block.input_norm), i, rotation, view, cache);
-        const at::Tensor inner = Norm(seen, block.post_attention_norm);
-        const auto both = Linears(inner, {&block.gate, &block.up});
-        return seen + Linear(at::silu(both[0]) * both[1], block.down);
+        const auto [residual, normed] = NormOfSum(x, {}, Norm(block.input_norm));
+        const at::Tensor mixed = Mix(normed, i, rotation, view, cache);
+        const ResidualAndNorm seen = NormOfSum(residual, mixed, Norm(block.post_attention_norm));
+        const auto both = Linears(seen.normed, {&block.gate, &block.up});
+        return seen.residual + Linear(at::silu(both[0]) * both[1], block.down);
       };
       stages.push_back({{"model.layers." + std::to_string(i)}, forward, /*is_block=*/true});
     }
-    stages.push_back({{"model.norm"}, [this](const auto& x) { return Norm(x, norm_); }});
+    stages.push_back(
+        {{"model.norm"}, [this](const auto& x) { return NormOfSum(x, {}, Norm(norm_)).normed; }});
     return stages;
   }
 

@@ -106,8 +106,10 @@ std::string BuildAndTune(const Job& job,
                          Trainer& trainer,
                          bool joins) {
   SetUpDevices(job.config.training, std::holds_alternative<BertOptions>(job.model));
+  const c10::Device device = trainer.mesh().device;
+  const std::string kernels = SetUpKernels(job.config.training, job.device.module, device);
   trainer.Build(joins);
-  if (!trainer.mesh().device.is_cpu()) return "";
+  if (!device.is_cpu()) return kernels;
   return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);
 }
 

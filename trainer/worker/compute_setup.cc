@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/failure.h"
+#include "trainer/compute/device_kernels.h"
 #include "trainer/compute/matmul_choice.h"
 #include "trainer/compute/precision.h"
 #include "trainer/job/run_text.h"
@@ -44,6 +45,29 @@ void SetUpDevices(const TrainingConfig& training, bool lengths_change) {
   // cuDNN's attention, LibTorch's first choice on an H100, makes a plan for each new shape on the
   // host.
   at::globalContext().setSDPUseCuDNN(!lengths_change);
+}
+
+std::string SetUpKernels(const TrainingConfig& training,
+                         const CudaModule* module,
+                         c10::Device device) {
+  UseDeviceKernels(nullptr);
+  if (module == nullptr || !device.is_cuda()) return "";
+  std::string why = "training.fused_kernels is false";
+  if (training.fused_kernels) {
+    try {
+      const PrecisionScope scope(training.precision);
+      const auto kernels = module->make_kernels(device, ComputeType(), why);
+      if (kernels != nullptr) why = CompareWithAten(kernels, device);
+      if (kernels != nullptr && why.empty()) {
+        UseDeviceKernels(kernels);
+        return "fused kernels: for norms and the loss of a language model";
+      }
+    } catch (const c10::Error& error) {
+      UseDeviceKernels(nullptr);
+      why = error.what_without_backtrace();
+    }
+  }
+  return "fused kernels: not used: " + why;
 }
 
 std::string SetUpCompute(const TrainingConfig& training,

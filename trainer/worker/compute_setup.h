@@ -1,11 +1,14 @@
 // Sets up how this process computes: its matrix engine and its types of numbers.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <string>
 
 #include "base/env.h"
 #include "trainer/config/training_config.h"
+#include "trainer/cuda/cuda_module.h"
 
 namespace ddprun::trainer {
 
@@ -13,6 +16,13 @@ namespace ddprun::trainer {
 // `lengths_change`, batches have texts of other lengths than the ones before, and attention is not
 // cuDNN's. Sets it for the process; call it before training.
 void SetUpDevices(const TrainingConfig& training, bool lengths_change);
+
+// Lets `device` compute with kernels of ddprun's own, if training.fused_kernels is true and they
+// compute what LibTorch's compute: small losses and norms are compared first. Returns a line for
+// the user, or "" for a CPU. Waits for the device.
+std::string SetUpKernels(const TrainingConfig& training,
+                         const CudaModule* module,
+                         c10::Device device);
 
 // Chooses the matrix engine of the process as training.matmul_engine says. With "auto", a model of
 // few parameters keeps LibTorch's default, without a measurement. Returns a line for the user, or

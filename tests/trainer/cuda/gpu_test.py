@@ -50,6 +50,19 @@ class OnAGpu(training.TrainingTest):
     def test_of_a_gpt_in_bf16(self):
         self.compare(training.gpt_config, 5e-2, training={"precision": "bf16"})
 
+    def test_of_a_gpt_without_fused_kernels(self):
+        self.compare(training.gpt_config, 1e-4, training={"fused_kernels": False})
+
+    def test_uses_fused_kernels(self):
+        for precision in ("fp32", "bf16", "fp16"):
+            config = training.gpt_config(run={"device": "cuda", "max_steps": 3},
+                                         training={"precision": precision})
+            job = self.run_ddprun("--nproc_per_node=1", self.write_config(config))
+            self.assertEqual(job.returncode, 0, job.err)
+            said = [line for line in job.out.splitlines() if "fused kernels: " in line]
+            print(precision, *said)
+            self.assertIn("fused kernels: for norms", "".join(said))
+
     def test_of_a_gpt_whose_steps_are_replayed(self):
         for strategy in ("single", "ddp"):
             for graph in (False, True):

@@ -19,6 +19,10 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   *value = attribute == CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED ? 1 : 0;
   return CUDA_SUCCESS;
 }
+// NVRTC calls it if there is a driver, and does without what it does not find.
+CUresult cuGetExportTable(const void**, const CUuuid*) {
+  return CUDA_ERROR_NOT_FOUND;
+}
 CUresult cuGetErrorString(CUresult, const char** text) {
   *text = "not supported by the stand-in";
   return CUDA_SUCCESS;

@@ -12,7 +12,8 @@ HERE = pathlib.Path(__file__).parent
 SITE, OUT = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 COMPILE = [*(sys.argv[3:] or ["g++"]), "-std=c++20", "-O1", "-fPIC", "-shared",
            f"-I{HERE.parents[2]}",
-           f"-I{SITE}/nvidia/cu13/include", f"-I{SITE}/nvidia/nccl/include"]
+           f"-I{SITE}/nvidia/cu13/include", f"-I{SITE}/nvidia/nccl/include",
+           f"-I{SITE}/torch/include"]
 NEEDED = {}  # soname -> functions
 for library in [*SITE.glob("torch/lib/*.so"), *SITE.glob("nvidia/*/lib/*.so*")]:
     listed = subprocess.run(["nm", "-D", "--undefined-only", str(library)], capture_output=True,
@@ -76,7 +77,8 @@ HEURISTIC = {"cublasLtMatmulAlgoGetHeuristic": (
     "*count = 1; return 0;")}
 RUNTIME = [str(OUT / "libcudart.so.13")]
 made = {
-    "libcudart.so.13": make("libcudart.so.13", ["device.cc", "runtime.cc", "streams.cc"],
+    "libcudart.so.13": make("libcudart.so.13",
+                            ["device.cc", "own_kernels.cc", "runtime.cc", "streams.cc"],
                             ["cuda", "__cuda"], 801, more=["-pthread", "-ldl"]),
     "libcuda.so.1": make("libcuda.so.1", ["driver.cc"], ["cu"], 801),
     "libcublas.so.13": make("libcublas.so.13", ["products.cc"], ["cublas"], None, HANDLE, RUNTIME),

@@ -13,6 +13,7 @@
 #include <set>
 
 #include "tests/trainer/standin/device.h"
+#include "tests/trainer/standin/own_kernels.h"
 
 #undef cudaGetDeviceProperties
 
@@ -27,6 +28,7 @@ struct Block {
 
 std::mutex mutex;
 std::map<const void*, std::string> kernels;
+std::set<std::string> own_kernels;
 std::map<const void*, size_t> variables;
 std::map<char*, Block> blocks;
 std::array<size_t, kMostDevices> used;
@@ -102,20 +104,27 @@ constexpr std::array<int (*)(), sizeof...(I)> AbsentTable(std::index_sequence<I.
 }
 constexpr auto kAbsent = AbsentTable(std::make_index_sequence<64>());
 
-cudaError_t Launch(const void* function, cudaStream_t stream) {
+// With `arguments`, one of ddprun's own kernels computes.
+cudaError_t Launch(const void* function,
+                   cudaStream_t stream,
+                   unsigned number_of_blocks = 0,
+                   void** arguments = nullptr) {
   std::string name;
+  bool is_own = false;
   {
     const std::lock_guard lock(mutex);
     const auto found = kernels.find(function);
     if (found == kernels.end()) return Say(cudaErrorInvalidDeviceFunction);
     name = found->second;
+    is_own = own_kernels.contains(name);
     Log(name);
     static size_t launches = 0;
     if (++launches == Number("STANDIN_BREAKS_AT", 0)) {
       Break(cudaErrorIllegalAddress, "launch " + std::to_string(launches));
     }
   }
-  return Queue(stream, name.c_str(), {});
+  return Queue(stream, name.c_str(),
+               is_own ? OwnKernel(name, number_of_blocks, arguments) : Work());
 }
 
 }  // namespace
@@ -217,6 +226,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   static const std::map<int, int> known = {{cudaDevAttrComputeCapabilityMajor, 9},
                                            {cudaDevAttrComputeCapabilityMinor, 0},
                                            {cudaDevAttrMultiProcessorCount, 132},
+                                           {cudaDevAttrL2CacheSize, 52428800},
                                            {cudaDevAttrWarpSize, 32},
                                            {cudaDevAttrMaxThreadsPerBlock, 1024},
                                            {cudaDevAttrMaxSharedMemoryPerBlock, 49152},
@@ -375,8 +385,8 @@ cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
   return Say(cudaSuccess);
 }
 cudaError_t cudaLaunchKernel(
-    const void* function, dim3, dim3, void**, size_t, cudaStream_t stream) {
-  return Launch(function, stream);
+    const void* function, dim3 grid, dim3, void** arguments, size_t, cudaStream_t stream) {
+  return Launch(function, stream, grid.x, arguments);
 }
 cudaError_t __cudaLaunchKernel(
     cudaKernel_t function, dim3, dim3, void**, size_t, cudaStream_t stream) {
@@ -386,6 +396,28 @@ cudaError_t __cudaLaunchKernel(
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* function, void**) {
   return Launch(function, config->stream);
 }
+
+// A program that NVRTC has compiled: its kernels are known by their names.
+cudaError_t cudaLibraryLoadData(cudaLibrary_t* library,
+                                const void* code,
+                                cudaJitOption*,
+                                void**,
+                                unsigned,
+                                cudaLibraryOption*,
+                                void**,
+                                unsigned) {
+  if (std::memcmp(code, "\177ELF", 4) != 0) return Say(cudaErrorInvalidValue);
+  *library = reinterpret_cast<cudaLibrary_t>(&own_kernels);
+  return Say(cudaSuccess);
+}
+cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t, const char* name) {
+  const std::lock_guard lock(mutex);
+  const std::string* const kept = &*own_kernels.insert(name).first;
+  kernels[kept] = name;
+  *kernel = reinterpret_cast<cudaKernel_t>(const_cast<std::string*>(kept));
+  return Say(cudaSuccess);
+}
+
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* a, const void*) {
   *a = {};
   a->maxThreadsPerBlock = 1024;

@@ -2,6 +2,7 @@
 (docs/gpu.md): the losses of the CPU, and what is said when a rank fails."""
 
 import os
+import pathlib
 import signal
 
 import harness
@@ -19,7 +20,7 @@ class OnTheStandIn(training.TrainingTest):
                    "LD_PRELOAD": os.path.join(STANDIN, "libcudart.so.13"),
                    "LD_LIBRARY_PATH": STANDIN,
                    "DDPRUN_CUDA_MODULE": os.path.join(STANDIN, "libstandin_cuda.so")}
-        return super().env(**standin, **more)
+        return super().env(**(standin | more))
 
     def losses_of(self, name, ranks, config):
         config["run"].update(name=name, output_dir="runs/{name}")
@@ -60,24 +61,51 @@ class OnTheStandIn(training.TrainingTest):
         launches = self.compare(training.gpt_config)
         self.assertNotIn("NormTwoOps", launches, "one kernel takes the norms of many gradients")
 
-    def compare_in_bf16(self, make_config, most_launches):
-        """Also counts all launches of the run, and looks at the rows of its products."""
-        launches = self.compare(make_config, tolerance=5e-2, training={"precision": "bf16"})
+    def compare_in_bf16(self, make_config, most_launches, **keys):
+        """Returns the launches of the last step but one, and looks at the rows of its products."""
+        launches = self.compare(make_config, tolerance=5e-2,
+                                training={"precision": "bf16", **keys})
         self.assertIn("cublasGemmEx", launches)
         lines = launches.splitlines()
         self.assertEqual([line for line in lines if line.startswith("unaligned")], [])
-        count = len(lines)
-        print(f"{self._testMethodName}: {count} launches")
-        self.assertLess(count, most_launches)
-        return lines
+        updates = [place for place, line in enumerate(lines) if "fused_adamw" in line]
+        ends = [place for place in updates if place + 1 not in updates]
+        of_step = lines[ends[-2] + 1:ends[-1] + 1]
+        print(f"{self._testMethodName}: {len(of_step)} launches")
+        self.assertLess(len(of_step), most_launches)
+        return of_step
+
+    def assert_before(self, lines, word):
+        """A product comes right before the kernel with this word."""
+        before = {lines[place - 1] for place, line in enumerate(lines) if word in line}
+        self.assertEqual(before, {"cublasGemmEx"}, "nothing copies the scores for their loss")
 
     def test_one_rank_of_a_gpt_in_bf16(self):
-        lines = self.compare_in_bf16(training.gpt_config, 3100)
-        before = {lines[place - 1] for place, line in enumerate(lines) if "oftmax" in line}
-        self.assertEqual(before, {"cublasGemmEx"}, "nothing copies the scores for their softmax")
+        lines = self.compare_in_bf16(training.gpt_config, 115)
+        self.assert_before(lines, "ddprun_losses_Bf16")
+        self.assertEqual(sum("ddprun_norm_Bf16" in line for line in lines), 5, "of two layers")
+        self.assertEqual(sum("ddprun_norm_gradients_Bf16" in line for line in lines), 5)
+        self.assertNotIn("ayer_norm", "".join(lines))
+
+    def test_one_rank_of_a_gpt_without_fused_kernels(self):
+        lines = self.compare_in_bf16(training.gpt_config, 155, fused_kernels=False)
+        self.assert_before(lines, "oftmax")
+        self.assertNotIn("ddprun_", "".join(lines))
+
+    def test_goes_without_fused_kernels(self):
+        """A broken NVRTC costs speed, not the run."""
+        folder = pathlib.Path(self.path("broken"))
+        folder.mkdir()
+        (folder / "libnvrtc.so.13").write_text("no library")
+        config = training.gpt_config(run={"device": "cuda", "max_steps": 2})
+        job = self.run_ddprun(self.write_config(config),
+                              env={"LD_LIBRARY_PATH": f"{folder}:{STANDIN}"})
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertIn("fused kernels: not used: ", job.out)
+        self.assertIn("libnvrtc.so.13", job.out)
 
     def test_one_rank_of_a_bert_in_bf16(self):
-        self.compare_in_bf16(self.bert(steps=4), 750)
+        self.compare_in_bf16(self.bert(steps=4), 132)
 
     def test_one_rank_of_a_bert(self):
         self.compare(self.bert(steps=4))
