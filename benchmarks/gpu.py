@@ -30,7 +30,8 @@ CASES = {
     "bert-base, 128": {**BERT, "sequence": 128},
     "bert-base, 512": {**BERT, "sequence": 512},
 }
-OWN = {"ddprun": False, "ddprun, replayed": True}  # training.cuda_graph
+OWN = {"ddprun": {}, "ddprun, replayed": {"cuda_graph": True},
+       "ddprun, LibTorch's kernels": {"fused_kernels": False}}  # keys of training
 PEERS = {"PyTorch": "bf16", "torch.compile": "compile_bf16"}
 PEAK = {"H100": 989e12, "H200": 989e12, "A100": 312e12}  # dense bfloat16; NVIDIA's data sheets
 
@@ -74,10 +75,10 @@ def step_of_line(line):
     return found and int(found[1])
 
 
-def own_run(options, case, weights, folder, replayed):
+def own_run(options, case, weights, folder, keys):
     path = folder / "config.json"
     config = training.config(case, "bf16", False, weights, folder)
-    config["training"]["cuda_graph"] = replayed
+    config["training"] |= keys
     path.write_text(json.dumps(config))
     lines, first, memory = timed(options, [*harness.ddprun(options, options.ranks), path],
                                  step_of_line)
@@ -107,8 +108,8 @@ def measure(options, name, case, peak):
         weights = training.start_weights(case, folder)
         case |= {"weights": str(weights), "vocabulary": str(folder / "weights/vocab.txt"),
                  "labels": bert_case.LABELS}
-        sides = {side: (lambda replayed=replayed: own_run(options, case, weights, folder, replayed))
-                 for side, replayed in OWN.items()}
+        sides = {side: (lambda keys=keys: own_run(options, case, weights, folder, keys))
+                 for side, keys in OWN.items()}
         sides |= {side: (lambda word=word: peer_run(options, case, word))
                   for side, word in PEERS.items()}
         runs = {side: [] for side in sides if not options.only or side in options.only}

@@ -26,7 +26,7 @@ STEPS
   sed -nE 's/^    def (test_\w+).*/\1/p' tests/trainer/cuda/shared_gpu_test.py |
     sed 's|.*|& 90 python3 tests/trainer/cuda/shared_gpu_test.py TwoRanksByNccl.&|'
   cat <<'STEPS'
-speed 500 ${PYTHON:-python3} benchmarks/gpu.py --rounds 1 --bin $BIN
+speed 600 ${PYTHON:-python3} benchmarks/gpu.py --rounds 1 --bin $BIN
 STEPS
 }
 
@@ -85,8 +85,8 @@ summary() {
   while read -r name limit command; do
     printf '%-60s %s\n' "$name" "$(cat "$OUT/$name.result" 2>/dev/null || echo 'not run')"
     # The numbers that are looked for first.
-    grep -hE 'CUDA graph:|largest difference|seconds to the report|tokens/s|^\| (gpt2|bert)' \
-      "$OUT/$name.log" 2>/dev/null | sed 's/^/    /' || true
+    grep -hE -e 'CUDA graph:|fused kernels:|largest difference|seconds to the report|tokens/s' \
+      -e '^\| (gpt2|bert)' "$OUT/$name.log" 2>/dev/null | sed 's/^/    /' || true
   done <"$OUT/steps"
 }
 
