@@ -18,7 +18,7 @@ struct RowLossArguments {
   double smoothing = 0;
 };
 
-// Rows to normalize. All tensors are contiguous.
+// Rows to normalize. All tensors are contiguous and begin at multiples of 16 bytes.
 struct NormArguments {
   at::Tensor x = {};       // float32 [..., C]
   at::Tensor addend = {};  // the kernels' type, like x; undefined: none

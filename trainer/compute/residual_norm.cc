@@ -5,6 +5,7 @@
 #include <ATen/ops/rms_norm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -26,8 +27,14 @@ at::Tensor Normalize(const at::Tensor& x, const NormLayer& layer) {
                        : at::rms_norm(x, {x.size(-1)}, layer.weight, layer.epsilon);
 }
 
-at::Tensor ContiguousIn(at::ScalarType type, const at::Tensor& tensor) {
-  return tensor.defined() ? tensor.to(type).contiguous() : tensor;
+// Returns the tensor as kernels read it: contiguous, from an address that is a multiple of 16
+// bytes, which a part of a larger tensor may lack. GPUs refuse other addresses.
+at::Tensor ForKernels(const at::Tensor& tensor) {
+  constexpr uintptr_t kBytes = 16;
+  if (!tensor.defined()) return tensor;
+  const at::Tensor dense = tensor.contiguous();
+  const bool aligned = reinterpret_cast<uintptr_t>(dense.const_data_ptr()) % kBytes == 0;
+  return aligned ? dense : dense.clone();
 }
 
 DeviceKernels* KernelsForNorm(const at::Tensor& x, const NormLayer& layer) {
@@ -51,10 +58,10 @@ class ResidualNormFunction : public torch::autograd::Function<ResidualNormFuncti
                                bool wants_narrow) {
     DeviceKernels& kernels = *KernelsFor(x, ComputeType(weight.scalar_type()));
     NormArguments a = {
-        .x = x.contiguous(), .weight = weight.contiguous(), .epsilon = epsilon, .centers = centers};
-    if (bias) a.bias = bias->contiguous();
+        .x = ForKernels(x), .weight = ForKernels(weight), .epsilon = epsilon, .centers = centers};
+    if (bias) a.bias = ForKernels(*bias);
     if (addend) {
-      a.addend = addend->contiguous();
+      a.addend = ForKernels(*addend);
       a.sum = at::empty_like(a.x);
     }
     if (keeps_sum || wants_narrow) a.y = at::empty_like(a.x, a.x.options().dtype(kernels.type()));
@@ -79,14 +86,14 @@ class ResidualNormFunction : public torch::autograd::Function<ResidualNormFuncti
     const variable_list saved = context->get_saved_variables();
     const at::ScalarType type = context->saved_data["type"].toScalarType();
     const bool has_addend = context->saved_data["has_addend"].toBool();
-    NormGradientArguments a = {.sum = saved[0].contiguous(),
-                               .of_wide = ContiguousIn(at::kFloat, gradients[0]),
+    NormGradientArguments a = {.sum = ForKernels(saved[0]),
+                               .of_wide = ForKernels(gradients[0]),
                                .of_sum = context->saved_data["keeps_sum"].toBool(),
-                               .weight = saved[1].contiguous(),
+                               .weight = ForKernels(saved[1]),
                                .mean = saved[2],
                                .factor = saved[3],
                                .centers = context->saved_data["centers"].toBool()};
-    if (gradients.size() > 1) a.of_y = ContiguousIn(type, gradients[1]);
+    if (gradients.size() > 1) a.of_y = ForKernels(gradients[1]);
     a.of_x = at::empty_like(a.sum);
     const bool is_narrow = type != at::kFloat;
     if (has_addend && is_narrow) a.of_addend = at::empty_like(a.sum, a.sum.options().dtype(type));

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randint.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/rms_norm.h>
@@ -19,7 +20,7 @@
 #include "tests/trainer/cuda/kernels_on_cpu.h"
 #include "trainer/compute/device.h"
 #include "trainer/compute/device_kernels.h"
-#include "trainer/compute/precision.h"
+#include "trainer/compute/operations.h"
 #include "trainer/cuda/row_kernels.h"
 
 namespace ddprun::trainer {
@@ -279,6 +280,37 @@ INSTANTIATE_TEST_SUITE_P(Rows,
                                          NormCase{768, true, true, true},
                                          NormCase{768, false, false, false},
                                          NormCase{8192, true, true, true}));
+
+// A GPU reads four numbers at once only from a multiple of their size; this file's compiler checks
+// it.
+TEST(NormOfSum, TakesPartsOfLargerTensors) {
+  constexpr int64_t kWidth = 64;
+  at::manual_seed(1);
+  const auto part = [](at::IntArrayRef sizes) {
+    const int64_t count = c10::multiply_integers(sizes);
+    return at::randn({count + 1}).narrow(0, 1, count).view(sizes).requires_grad_();
+  };
+  const at::Tensor x = part({3, kWidth});
+  const at::Tensor addend = part({3, kWidth});
+  const NormLayer layer = {part({kWidth}), part({kWidth}), 1e-5};
+  const std::vector<at::Tensor> inputs = {x, addend, layer.weight, layer.bias};
+  const auto compute = [&] {
+    const ResidualAndNorm both = NormOfSum(x, addend, layer);
+    std::vector<at::Tensor> all = {both.residual, both.normed};
+    const at::Tensor of_outputs = at::ones({2 * 3 * kWidth + 1}).narrow(0, 1, 2 * 3 * kWidth);
+    const auto of = of_outputs.view({2, 3, kWidth}).unbind();
+    for (at::Tensor& one : torch::autograd::grad(all, inputs, of)) all.push_back(one);
+    return all;
+  };
+  const std::vector<at::Tensor> expected = compute();
+  UseDeviceKernels(std::make_shared<KernelsOnCpu>(at::kFloat));
+  const std::vector<at::Tensor> found = compute();
+  UseDeviceKernels(nullptr);
+  for (size_t i = 0; i < found.size(); ++i) {
+    ExpectNear(found[i], expected[i], 1e-5, std::to_string(i));
+  }
+  EXPECT_FALSE(found[1].equal(expected[1])) << "the kernels have computed";
+}
 
 TEST(CompareWithAten, FindsNoDifferenceAndLeavesNoKernels) {
   const DeviceOperatorsOnly as_on_a_device;

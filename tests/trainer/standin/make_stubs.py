@@ -75,11 +75,13 @@ HANDLE = {name: "static char handle; *out = &handle; return 0;"
 HEURISTIC = {"cublasLtMatmulAlgoGetHeuristic": (
     "void*, void*, void*, void*, void*, void*, void*, int, void*, int* count",
     "*count = 1; return 0;")}
+# A GPU ends a kernel that reads four numbers at an address which is no multiple of their size.
+ALIGNED = ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
 RUNTIME = [str(OUT / "libcudart.so.13")]
 made = {
     "libcudart.so.13": make("libcudart.so.13",
                             ["device.cc", "own_kernels.cc", "runtime.cc", "streams.cc"],
-                            ["cuda", "__cuda"], 801, more=["-pthread", "-ldl"]),
+                            ["cuda", "__cuda"], 801, more=["-pthread", "-ldl", *ALIGNED]),
     "libcuda.so.1": make("libcuda.so.1", ["driver.cc"], ["cu"], 801),
     "libcublas.so.13": make("libcublas.so.13", ["products.cc"], ["cublas"], None, HANDLE, RUNTIME),
     "libcublasLt.so.13": make("libcublasLt.so.13", ["products.cc"], ["cublas"], None, HEURISTIC,
