@@ -13,6 +13,12 @@ DEADLINE_OF_RANKS_S = 5
 ZERO = ("zero1", "zero2", "zero3")
 
 
+def started(pid):
+    """The time of a process's start, in ticks of the clock since the machine's."""
+    with open(f"/proc/{pid}/stat") as file:
+        return int(file.read().rpartition(")")[2].split()[19])
+
+
 class OnTheStandIn(training.TrainingTest):
     def env(self, **more):
         # A line for each launch, of all ranks.
@@ -262,9 +268,11 @@ class OnTheStandIn(training.TrainingTest):
         job = self.start("--nproc_per_node=2", *options, self.write_config(config))
         while not job.stdout.readline().startswith("step"):
             self.assertIsNone(job.poll(), "training did not begin")
-        # The template comes first, then its ranks in their order.
-        _, *ranks = sorted(pid for pid in harness.processes_with(self.mark)
-                           if os.readlink(f"/proc/{pid}/exe").endswith("ddp-trainer"))
+        # The template comes first, then its ranks in their order. Numbers of processes begin anew
+        # after the largest one, so the time of the start comes first.
+        _, *ranks = sorted((pid for pid in harness.processes_with(self.mark)
+                            if os.readlink(f"/proc/{pid}/exe").endswith("ddp-trainer")),
+                           key=lambda pid: (started(pid), pid))
         self.assertEqual(len(ranks), 2)
         return job, ranks
 
