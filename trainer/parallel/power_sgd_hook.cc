@@ -59,8 +59,10 @@ void CopyBack(const at::Tensor& flat, const std::vector<at::Tensor>& tensors) {
   at::_foreach_copy_(tensors, at::unflatten_dense_tensors(flat, tensors));
 }
 
+// LAPACK has no 16-bit numbers.
 at::Tensor Orthonormal(const at::Tensor& columns) {
-  return std::get<0>(at::linalg_qr(columns));
+  const bool wide = columns.element_size() >= 4;
+  return std::get<0>(at::linalg_qr(wide ? columns : columns.to(at::kFloat))).to(columns.dtype());
 }
 
 class PowerSgdHook : public CommHook {

@@ -17,8 +17,8 @@ at::Tensor GradientOf(int rank, int step) {
 
 // One bucket: a matrix that can be compressed and a vector that cannot.
 struct Bucket {
-  explicit Bucket(c10d::Backend& group) {
-    bucket.flat = group.allocateTensor(24 * 16 + 5, at::kFloat);
+  explicit Bucket(c10d::Backend& group, at::ScalarType type = at::kFloat) {
+    bucket.flat = group.allocateTensor(24 * 16 + 5, type);
     bucket.last = true;
     matrix = bucket.flat.narrow(0, 0, 24 * 16).view({24, 16});
     vector = bucket.flat.narrow(0, 24 * 16, 5);
@@ -54,6 +54,23 @@ TEST(PowerSgd, IsTheAverageAtFullRank) {
       EXPECT_TRUE(
           at::allclose(bucket.matrix, (GradientOf(0, step) + GradientOf(1, step)) / 2, 1e-4, 1e-5));
       EXPECT_TRUE(at::equal(bucket.vector, at::full({5}, 1.5F)));
+    }
+  });
+}
+
+// A module may have parameters of 16-bit numbers, for which LAPACK has no functions.
+TEST(PowerSgd, TakesGradientsOf16Bits) {
+  WithGroup(kRanks, [](const auto& group, int rank) {
+    for (const at::ScalarType type : {at::kBFloat16, at::kHalf}) {
+      const auto hook = MakePowerSgdHook({.rank = 16, .start_step = 0, .min_compression = 0});
+      Bucket bucket(*group, type);
+      for (int step = 0; step < 3; ++step) {
+        bucket.Reduce(*hook, *group, GradientOf(rank, step));
+        const at::Tensor average = (GradientOf(0, step) + GradientOf(1, step)) / 2;
+        const at::Tensor error = bucket.matrix.to(at::kFloat) - average;
+        EXPECT_LT(error.norm().template item<double>(),
+                  0.05 * average.norm().template item<double>());
+      }
     }
   });
 }
