@@ -367,6 +367,8 @@ std::string StepPage(const std::vector<RunHistory>& runs) {
 }
 
 Status WriteReport(const std::string& path, const std::string& page) {
+  // First, because it refuses pipes and devices, whose reading may never end.
+  DDPRUN_ASSIGN(AtomicFile file, AtomicFile::Create(path));
   DDPRUN_ASSIGN(const std::optional<std::string> before, ReadFile(path));
   const std::string_view begin =
       std::string_view(kReportPage).substr(0, kReportPage.find("\n<meta"));
@@ -378,7 +380,8 @@ Status WriteReport(const std::string& path, const std::string& page) {
                  .hint = "Name another file with --out.",
                  .page = "not-replaced"};
   }
-  return WriteFileAtomically(path, page);
+  DDPRUN_TRY(file.Write(page));
+  return file.Finish();
 }
 
 }  // namespace ddprun::trainer

@@ -2,8 +2,10 @@
 #include "trainer/report/run_history.h"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <cmath>
+#include <filesystem>
 
 #include "tests/trainer/report/scratch_folder.h"
 #include "trainer/report/html_report.h"
@@ -143,6 +145,11 @@ TEST_F(RunHistoryTest, ReplacesOnlyItsOwnPages) {
   std::ofstream(folder_ + "/notes.txt") << "mine";
   EXPECT_FALSE(WriteReport(folder_ + "/notes.txt", page).ok());
   EXPECT_EQ(Contents(folder_ + "/notes.txt"), "mine");
+  // Reading a pipe without a writer would wait for ever.
+  const std::string pipe = folder_ + "/pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_FALSE(WriteReport(pipe, page).ok());
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
 }
 
 }  // namespace
