@@ -1,5 +1,6 @@
 #include "base/terminal.h"
 
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -41,10 +42,24 @@ std::string RenderForTerminal(const Error& error, const Environment& env) {
   return Render(error, StyleOf(STDERR_FILENO, WantsColor(env)));
 }
 
+Status FlushStandardOutput() {
+  const bool failed_before = std::ferror(stdout) != 0;
+  if (std::fflush(stdout) == 0 && !failed_before) return {};
+  pollfd out{STDOUT_FILENO, POLLOUT, 0};
+  if (::poll(&out, 1, 0) > 0 && (out.revents & POLLERR) != 0) return {};  // no reader
+  return Error{.title = "CANNOT WRITE A FILE",
+               .where = "standard output",
+               .what = "The text that was to be printed is not whole: writing it failed.",
+               .hint = "If it goes into a file: make room on the disk, or write to another one.",
+               .page = "cannot-write"};
+}
+
 int ExitCodeOf(const Result<int>& result, const Environment& env) {
-  if (result) return *result;
-  std::fputs(RenderForTerminal(result.error(), env).c_str(), stderr);
-  return ExitStatus(result.error().code);
+  const Status printed = FlushStandardOutput();
+  if (result && (*result != 0 || printed.ok())) return *result;
+  const Error& error = result ? printed.error() : result.error();
+  std::fputs(RenderForTerminal(error, env).c_str(), stderr);
+  return ExitStatus(error.code);
 }
 
 }  // namespace ddprun

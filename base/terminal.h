@@ -27,7 +27,11 @@ std::string Render(const Error& error, const TextStyle& style);
 // Returns the text for standard error, in colour if WantsColor().
 std::string RenderForTerminal(const Error& error, const Environment& env);
 
-// Returns the exit code. Prints the error, if there is one.
+// Returns an error if text that was printed to standard output is lost, as on a full disk. A reader
+// that has ended wants no more: no error.
+Status FlushStandardOutput();
+
+// Returns the exit code. Prints the error, if there is one, also of lost output.
 int ExitCodeOf(const Result<int>& result, const Environment& env);
 
 }  // namespace ddprun

@@ -15,6 +15,7 @@
 #include "base/env.h"
 #include "base/failure.h"
 #include "base/last_words.h"
+#include "base/terminal.h"
 #include "trainer/comm/bootstrap.h"
 #include "trainer/config/config_text.h"
 #include "trainer/job/estimate_memory.h"
@@ -90,6 +91,13 @@ int Train(const Arguments& arguments, const Environment& environment) {
                                         callbacks);
 }
 
+// Returns the exit code of a command. Throws Failure if what it has printed is lost. Not for
+// training, which goes on without its output.
+int Printed(int status) {
+  if (status == 0) ddprun::ThrowIfError(ddprun::FlushStandardOutput());
+  return status;
+}
+
 // Returns whether `word` is neither a file nor a command. Then prints the commands.
 bool IsNoCommand(const CLI::App& app, const std::string& word) {
   if (word.empty() || word.find_first_of("-./") != std::string::npos) return false;
@@ -135,22 +143,22 @@ int Run(int argc, char** argv, const Environment& environment) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return app.exit(error) == 0 ? Printed(0) : 2;
   }
   if (schema->parsed()) {
     std::fputs(ddprun::trainer::WriteSchema().c_str(), stdout);
-    return 0;
+    return Printed(0);
   }
   if (doc->parsed()) {
     const std::string text =
         key.empty() ? ddprun::trainer::WriteConfigDoc() : ddprun::trainer::ExplainKey(key);
     std::fputs(text.c_str(), stdout);
-    if (!text.empty()) return 0;
+    if (!text.empty()) return Printed(0);
     std::fprintf(stderr, "ddp-trainer: no key of a config is called %s (see docs/config.md)\n",
                  key.c_str());
     return 2;
   }
-  if (chosen) return chosen(environment);
+  if (chosen) return Printed(chosen(environment));
   if (arguments.config.empty()) {
     std::fputs("ddp-trainer: name a config file (see --help)\n", stderr);
     return 2;

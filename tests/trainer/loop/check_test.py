@@ -29,6 +29,16 @@ class CheckTest(training.TrainingTest):
         self.assertIn("there is no command validate", job.stderr)
         self.assertRegex(job.stderr, r"The commands are:.* check .*generate")
 
+    def test_output_that_is_lost_is_no_success(self):
+        for command in (["schema"], ["config-doc", "run.seed"], ["--help"], ["--version"],
+                        ["check", self.write_config(training.gpt_config())]):
+            with self.subTest(command=command), open("/dev/full", "w") as full:
+                job = subprocess.run([TRAINER, *command], stdout=full, stderr=subprocess.PIPE,
+                                     cwd=self.folder, env=self.env(), text=True,
+                                     timeout=harness.DEADLINE_S)
+                self.assertEqual(job.returncode, 1, job.stderr)
+                self.assertIn("The text that was to be printed is not whole", job.stderr)
+
     def test_an_override_may_stand_in_front_of_the_config(self):
         job = subprocess.run(
             [TRAINER, "--set", "run.seed=x", self.path("absent.json")],
