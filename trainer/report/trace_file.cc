@@ -95,7 +95,24 @@ std::string TraceEvents(const SpanLog::Spans& spans, int rank, std::chrono::nano
   return text;
 }
 
+std::string TraceFile::Steps() const {
+  return "steps " + std::to_string(steps_.front()) + " to " + std::to_string(steps_.back());
+}
+
+void TraceFile::OnBegin(const RunHeader& header, ReportTime /*now*/) {
+  if (header.resumed_step >= steps_.back()) done_ = true;  // a matter of an earlier start
+}
+
+void TraceFile::OnEnd(const RunEnd& end, ReportTime /*now*/) {
+  // A failure has its own message, and a restart may make the trace.
+  if (done_ || end.reason == "failed") return;
+  told_.OnNote("warning: no trace of " + Steps() + ": " +
+               (end.step < steps_.back() ? "the run ended after step " + std::to_string(end.step)
+                                         : "not all of them were made in this start"));
+}
+
 void TraceFile::OnTrace(const TraceReport& report, ReportTime /*now*/) {
+  done_ = true;
   std::string text = "{\"displayTimeUnit\": \"ms\",\n\"traceEvents\": [\n";
   for (const std::string& events : report.ranks) {
     if (&events != &report.ranks.front()) text += ",\n";
@@ -103,10 +120,9 @@ void TraceFile::OnTrace(const TraceReport& report, ReportTime /*now*/) {
   }
   text += "\n]}\n";
   const Status status = WriteFileAtomically(path_, text, Durability::kUnsynced);
-  const std::string steps =
-      "steps " + std::to_string(report.first_step) + " to " + std::to_string(report.last_step);
-  told_.OnNote(status.ok() ? "trace of " + steps + ": " + path_ + " (for ui.perfetto.dev)"
-                           : "warning: the trace of " + steps + " is lost: " + status.error().what);
+  told_.OnNote(status.ok()
+                   ? "trace of " + Steps() + ": " + path_ + " (for ui.perfetto.dev)"
+                   : "warning: the trace of " + Steps() + " is lost: " + status.error().what);
 }
 
 }  // namespace ddprun::trainer

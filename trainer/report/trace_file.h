@@ -15,8 +15,6 @@ namespace ddprun::trainer {
 
 // The work of all ranks in some steps (report.trace_steps).
 struct TraceReport {
-  int64_t first_step = 0;
-  int64_t last_step = 0;
   std::vector<std::string> ranks = {};  // by rank: TraceEvents()
 };
 
@@ -27,14 +25,26 @@ std::string TraceEvents(const SpanLog::Spans& spans, int rank, std::chrono::nano
 // Writes the traces of a run. A later trace of the run replaces an earlier one.
 class TraceFile final : public Observer {
  public:
-  // `told` gets a note about each trace.
-  TraceFile(std::string path, Observer& told) : path_(std::move(path)), told_(told) {}
+  // `told` gets a note about each trace, or at the end the reason why there is none. `steps`: the
+  // first and the last one to be traced. `continues_run`: this process replaces another one, which
+  // may have written the trace.
+  TraceFile(std::string path,
+            std::vector<int64_t> steps,
+            Observer& told,
+            bool continues_run = false)
+      : path_(std::move(path)), steps_(std::move(steps)), told_(told), done_(continues_run) {}
 
+  void OnBegin(const RunHeader& header, ReportTime now) override;
   void OnTrace(const TraceReport& report, ReportTime now) override;
+  void OnEnd(const RunEnd& end, ReportTime now) override;
 
  private:
+  std::string Steps() const;
+
   const std::string path_;
+  const std::vector<int64_t> steps_;
   Observer& told_;
+  bool done_;  // nothing is to be said at the end
 };
 
 }  // namespace ddprun::trainer

@@ -211,7 +211,8 @@ void AddFiles(const Config& all,
     observers.Add(std::make_unique<PluginObserver>(config, folder.path, terminal));
   }
   if (!config.trace_steps.empty()) {
-    observers.Add(std::make_unique<TraceFile>(folder.path + "/trace.json", terminal));
+    observers.Add(std::make_unique<TraceFile>(folder.path + "/trace.json", config.trace_steps,
+                                              terminal, continues_file));
   }
   if (!all.scheduler.range_test.empty()) observers.Add(std::make_unique<RateSearch>(terminal));
   if (config.state_hashes) {

@@ -110,10 +110,10 @@ void StepTrace::Report(const Observers* observers) const {
   if (!whole) return;
   const int64_t offset = OffsetToRankZero(mesh_);
   const int64_t first = FirstTime(mesh_, spans.spans, offset);
-  TraceReport report{.first_step = first_, .last_step = last_};
-  report.ranks =
-      ExchangeTexts(mesh_.control.get(),
-                    TraceEvents(spans, mesh_.world.rank, std::chrono::nanoseconds(offset - first)));
+  const TraceReport report{
+      .ranks = ExchangeTexts(
+          mesh_.control.get(),
+          TraceEvents(spans, mesh_.world.rank, std::chrono::nanoseconds(offset - first)))};
   if (observers != nullptr) observers->Notify(&Observer::OnTrace, report);
 }
 

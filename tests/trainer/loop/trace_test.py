@@ -83,6 +83,23 @@ class Trace(training.TrainingTest):
         self.train(self.config(trace_steps=[1, 6]), 2)
         self.check(2, 6, 1)
 
+    def test_says_why_there_is_none(self):
+        config = self.config(trace_steps=[2, 4])
+        config["data"]["validation_fraction"] = 0.2
+        # No evaluation is that much better, so the run ends after the second one.
+        config["evaluation"] = {"eval_steps": 1, "early_stopping_patience": 1,
+                                "early_stopping_threshold": 100}
+        job = self.train(config, 2)
+        self.assertIn("warning: no trace of steps 2 to 4: the run ended after step 2", job.out)
+        job = self.run_ddprun("--nproc_per_node=2", "--resume", "runs/gpt",
+                              "--set", "evaluation.early_stopping_patience=100")
+        self.assertEqual(job.returncode, 0, job.err)
+        self.assertIn("warning: no trace of steps 2 to 4: not all of them were made in this start",
+                      job.out)
+        job = self.run_ddprun("--nproc_per_node=2", "--resume", "runs/gpt")
+        self.assertNotIn("no trace", job.out + job.err)
+        self.assertFalse(os.path.exists(self.path("runs/gpt/trace.json")))
+
     def test_changes_no_bit_of_the_run(self):
         losses = []
         for report in ({}, {"trace_steps": [2, 4]}):
