@@ -60,7 +60,13 @@ int StartShell(const std::string& command, int input, pid_t* pid) {
   sigset_t none;
   ::sigemptyset(&none);
   ::posix_spawnattr_setsigmask(&attributes, &none);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  // The run ignores these, and programs in a pipe of the command must end by the first.
+  sigset_t ignored;
+  ::sigemptyset(&ignored);
+  ::sigaddset(&ignored, SIGPIPE);
+  ::sigaddset(&ignored, SIGXFSZ);
+  ::posix_spawnattr_setsigdefault(&attributes, &ignored);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   std::array<char, 3> shell = {'s', 'h', '\0'};
   std::array<char, 3> flag = {'-', 'c', '\0'};
   std::string text = command;

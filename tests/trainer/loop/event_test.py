@@ -2,16 +2,18 @@
 
 import json
 import os
+import signal
 import unittest
 
 import harness
 import training
 
-# Notes its input, and whether it would obey SIGTERM.
+# Notes its input, and whether it would obey SIGTERM and SIGPIPE.
 NOTE = """#!/bin/sh
 text=$(cat)
 echo "$text" >> events.jsonl
 grep SigBlk /proc/self/status >> masks
+grep SigIgn /proc/self/status >> ignored
 echo "a word of the command"
 """
 
@@ -54,6 +56,10 @@ class Events(training.TrainingTest):
                    if line.get("event") == "checkpoint"))
         with open(self.path("masks")) as file:
             self.assertEqual({line.split()[1] for line in file}, {"0" * 16})
+        with open(self.path("ignored")) as file:
+            ignored = [int(line.split()[1], 16) for line in file]
+        for signal_number in (signal.SIGPIPE, signal.SIGXFSZ):
+            self.assertEqual({mask >> (signal_number - 1) & 1 for mask in ignored}, {0})
         self.assertIn("a word of the command", job.err)
         self.assert_nothing_left()
 
