@@ -11,9 +11,12 @@
 
 namespace ddprun {
 
-bool WantsColor(const Environment& env) {
-  return ::isatty(STDERR_FILENO) == 1 && env.GetOr("NO_COLOR", "").empty() &&
-         env.GetOr("TERM", "") != "dumb";
+bool IsTerminal(int fd, const Environment& env) {
+  return ::isatty(fd) == 1 && env.GetOr("TERM", "") != "dumb";
+}
+
+bool WantsColor(const Environment& env, int fd) {
+  return IsTerminal(fd, env) && env.GetOr("NO_COLOR", "").empty();
 }
 
 TextStyle StyleOf(int fd, bool color) {

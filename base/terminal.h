@@ -1,6 +1,8 @@
 // Renders errors for people who read standard error on a terminal.
 #pragma once
 
+#include <unistd.h>
+
 #include <cstddef>
 #include <string>
 
@@ -10,8 +12,12 @@
 
 namespace ddprun {
 
-// Returns whether standard error is a terminal that shows colours, and NO_COLOR does not forbid it.
-bool WantsColor(const Environment& env);
+// Returns whether `fd` is a terminal that knows escape sequences (TERM is not "dumb").
+bool IsTerminal(int fd, const Environment& env);
+
+// Returns whether `fd`, standard error if none is given, is a terminal that shows colours, and
+// NO_COLOR does not forbid it.
+bool WantsColor(const Environment& env, int fd = STDERR_FILENO);
 
 struct TextStyle {
   bool color = false;   // only of the title bar

@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/log.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "launcher/cli/target.h"
 #include "launcher/cluster/cluster.h"
@@ -116,7 +117,7 @@ Result<int> RunOnNodes(const Options& job, const Environment& env, bool json) {
     std::printf("%s\n", all.dump(2).c_str());
     return code;
   }
-  const bool color = ::isatty(STDOUT_FILENO) == 1 && !env.Get("NO_COLOR");
+  const bool color = WantsColor(env, STDOUT_FILENO);
   std::printf("%s\n%s", DoctorText(findings, color).c_str(), NodesTable(outcome.test).c_str());
   return code;
 }
@@ -150,7 +151,7 @@ Result<int> RunDoctor(const std::vector<std::string>& args, const Environment& e
   }
   utsname kernel = {};
   ::uname(&kernel);
-  const bool color = ::isatty(STDOUT_FILENO) == 1 && !env.Get("NO_COLOR");
+  const bool color = WantsColor(env, STDOUT_FILENO);
   const bool usable = !trainer.module.empty() && driver;
   const int gpus = usable ? CountVisibleGpus(driver->gpus, visible) : 0;
   std::printf("ddprun " DDPRUN_VERSION " on %s, %s %s %s\n\n%s\n%s", network.host.c_str(),

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/atomic_file.h"
+#include "base/terminal.h"
 #include "base/text.h"
 #include "trainer/report/format.h"
 
@@ -115,10 +116,10 @@ std::string FormatDeviceMemoryLine(const DeviceMemoryReport::Device& device, siz
          (device.gathered.empty() ? "" : ", gathered [" + FormatList(device.gathered) + "]");
 }
 
-int ProgressBarFd(ProgressBarMode mode) {
+int ProgressBarFd(ProgressBarMode mode, const Environment& environment) {
   if (mode == ProgressBarMode::kOff) return -1;
   for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) {
-    if (::isatty(fd) == 1) return fd;
+    if (IsTerminal(fd, environment)) return fd;
   }
   return mode == ProgressBarMode::kOn ? STDERR_FILENO : -1;
 }

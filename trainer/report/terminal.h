@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "base/env.h"
 #include "trainer/config/config.h"
 #include "trainer/report/meter.h"
 #include "trainer/report/observer.h"
@@ -37,9 +38,9 @@ struct TerminalOptions {
   std::string numbers_in = {};  // the file that also has the numbers, for a message
 };
 
-// Returns the descriptor for the progress bar: stdout or stderr if one is a terminal. If none is,
-// returns stderr for kOn, else -1. Returns -1 for kOff.
-int ProgressBarFd(ProgressBarMode mode);
+// Returns the descriptor for the progress bar: stdout or stderr if one is a terminal that knows
+// escape sequences. If none is, returns stderr for kOn, else -1. Returns -1 for kOff.
+int ProgressBarFd(ProgressBarMode mode, const Environment& environment);
 
 class Terminal final : public Observer {
  public:

@@ -181,9 +181,13 @@ void AddJob(const StopRequest& stop,
   if (!path.empty()) observers.Add(std::make_unique<GainedSteps>(path));
 }
 
-Observer& AddTerminal(const ReportConfig& config, const RunFolder& folder, Observers& observers) {
-  return observers.Add(std::make_unique<Terminal>(TerminalOptions{
-      .bar_fd = ProgressBarFd(config.progress_bar), .numbers_in = MetricsPath(folder.path)}));
+Observer& AddTerminal(const ReportConfig& config,
+                      const Environment& environment,
+                      const RunFolder& folder,
+                      Observers& observers) {
+  return observers.Add(std::make_unique<Terminal>(
+      TerminalOptions{.bar_fd = ProgressBarFd(config.progress_bar, environment),
+                      .numbers_in = MetricsPath(folder.path)}));
 }
 
 // Adds the observers that write the run's files, and those of the user. `continues_file` is the
@@ -274,7 +278,7 @@ void ReplaceRankZero(const Job& job,
       .begun = true};
   const WrittenSteps written = ValueOrThrow(CutLastLine(MetricsPath(start.folder.path)));
   Observers observers;
-  Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
+  Observer& terminal = AddTerminal(job.config.report, environment, start.folder, observers);
   AddFiles(job.config, start, terminal, observers, /*continues_file=*/true);
   const int64_t parameters = ParameterCount(trainer.model());
   RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
@@ -301,7 +305,7 @@ void TrainAsRankZero(const Job& job,
   RunStart start = ChooseRunStart(job.config, environment, ReportTime::Now().unix_seconds);
   RunHeader header = HeaderOf(job, rank, environment, start.folder, trainer, parameters);
   Observers observers;
-  Observer& terminal = AddTerminal(job.config.report, start.folder, observers);
+  Observer& terminal = AddTerminal(job.config.report, environment, start.folder, observers);
   observers.Note(Announcement(job, rank, header, trainer));
   const Log log = OpenLog("", environment, recorder, [&observers](std::string_view line) {
     observers.Note(line.substr(0, line.size() - 1));

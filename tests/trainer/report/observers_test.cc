@@ -2,8 +2,10 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdlib>
 
 #include "base/failure.h"
 #include "tests/trainer/report/scratch_folder.h"
@@ -141,7 +143,23 @@ TEST_F(ObserversTest, AFullDiskAtTheStartIsAnError) {
 }
 
 TEST(ProgressBarFd, IsNoneWhenOff) {
-  EXPECT_EQ(ProgressBarFd(ProgressBarMode::kOff), -1);
+  EXPECT_EQ(ProgressBarFd(ProgressBarMode::kOff, Environment()), -1);
+}
+
+// As a shell within Emacs, which would show the escape sequences as text.
+TEST(ProgressBarFd, IsNoTerminalWithoutEscapeSequences) {
+  const UniqueFd terminal(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  ASSERT_TRUE(terminal.valid());
+  const UniqueFd out(::dup(STDOUT_FILENO));
+  const UniqueFd err(::dup(STDERR_FILENO));
+  for (const int fd : {STDOUT_FILENO, STDERR_FILENO}) ::dup2(terminal.get(), fd);
+  using Variables = Environment::Variables;
+  const int bar = ProgressBarFd(ProgressBarMode::kAuto, Environment(Variables{{"TERM", "xterm"}}));
+  const int dumb = ProgressBarFd(ProgressBarMode::kAuto, Environment(Variables{{"TERM", "dumb"}}));
+  ::dup2(out.get(), STDOUT_FILENO);
+  ::dup2(err.get(), STDERR_FILENO);
+  EXPECT_EQ(bar, STDOUT_FILENO);
+  EXPECT_EQ(dumb, -1);
 }
 
 }  // namespace
