@@ -31,6 +31,18 @@ Error NothingFits(const std::string& what, const Model& shape) {
           .page = "nothing-to-freeze"};
 }
 
+// Models of the user's own may be so.
+Error NothingTrains() {
+  return {.code = Code::kUsage,
+          .title = "NOTHING TO TRAIN",
+          .where = "model.path",
+          .what = "The model has no parameter that requires a gradient.",
+          .hint =
+              "Save a TorchScript module before torch.jit.freeze, which turns its parameters "
+              "into constants.",
+          .page = "nothing-to-train"};
+}
+
 bool IsOfNoParameter(const std::string& word, const Model& shape) {
   return std::ranges::none_of(shape.named_parameters(),
                               [&](const auto& item) { return HasAnyWord(item.key(), {word}); });
@@ -49,10 +61,14 @@ void Freeze(Model& model, const std::vector<std::string>& words) {
 }
 
 void CheckFreeze(const Model& shape, const std::vector<std::string>& words) {
+  const auto parameters = shape.named_parameters();
+  if (std::ranges::none_of(parameters,
+                           [](const auto& item) { return item.value().requires_grad(); })) {
+    throw Failure(NothingTrains());
+  }
   const auto unknown = std::ranges::find_if(
       words, [&](const std::string& word) { return IsOfNoParameter(word, shape); });
   if (unknown != words.end()) throw Failure(NothingFits(NoParameterHas(*unknown), shape));
-  const auto parameters = shape.named_parameters();
   const auto trains = [&](const auto& item) {
     return item.value().requires_grad() && !HasAnyWord(item.key(), words);
   };

@@ -238,6 +238,16 @@ class OwnModels(training.TrainingTest):
             self.assertNotEqual(job.returncode, 0)
             self.assertIn("gives the loss itself", job.err)
 
+    def test_a_module_without_parameters_is_refused(self):
+        self.write_digits(20)
+        frozen = torch.jit.freeze(torch.jit.script(SmallNet()).eval())
+        frozen.save(self.path("frozen.pt"))
+        config = self.config("frozen", {"type": "torchscript", "path": self.path("frozen.pt")})
+        job = self.run_ddprun("--nproc_per_node=1", self.write_config(config))
+        self.assertEqual(job.returncode, 2, job.err)
+        self.assertIn("-- NOTHING TO TRAIN", job.err)
+        self.assertIn("torch.jit.freeze", job.err)
+
     def test_a_file_that_is_no_torchscript_is_refused(self):
         self.write_digits(20)
         torch.save({"weights": torch.zeros(3)}, self.path("other.pt"))
