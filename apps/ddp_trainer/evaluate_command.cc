@@ -59,6 +59,14 @@ void PrintJson(const SavedJob& saved, const EvalReport& report) {
 
 using Row = std::vector<std::string>;
 
+// Returns the name of a class as one line, because fields of a table may have several.
+std::string LineOf(const std::string& label) {
+  std::string line = MakePrintable(label);
+  std::ranges::replace_if(
+      line, [](char c) { return c == '\n' || c == '\t'; }, ' ');
+  return line;
+}
+
 // Returns the number of characters, which the bytes 10xxxxxx of UTF-8 continue.
 size_t DisplayWidth(const std::string& text) {
   return static_cast<size_t>(
@@ -84,7 +92,7 @@ void PrintScores(const ConfusionMatrix& confusion) {
   std::vector<Row> rows = {{"class", "precision", "recall", "f1", "samples"}};
   const std::vector<ClassScores> scores = ScoresByClass(confusion);
   for (size_t i = 0; i < scores.size(); ++i) {
-    rows.push_back({MakePrintable(confusion.labels[i]), LossText(scores[i].precision),
+    rows.push_back({LineOf(confusion.labels[i]), LossText(scores[i].precision),
                     LossText(scores[i].recall), LossText(scores[i].f1),
                     std::to_string(scores[i].samples)});
   }
@@ -99,7 +107,7 @@ void PrintPairs(const ConfusionMatrix& confusion) {
   for (const std::string& label : confusion.labels) width += DisplayWidth(label) + 2;
   std::vector<Row> rows = {{"actual \\ predicted"}};
   for (size_t actual = 0; actual < confusion.size(); ++actual) {
-    const std::string label = MakePrintable(confusion.labels[actual]);
+    const std::string label = LineOf(confusion.labels[actual]);
     const std::string number = std::to_string(actual);
     rows.front().push_back(width > kWidest ? number : label);
     rows.push_back({width > kWidest ? number + " " + label : label});

@@ -133,6 +133,15 @@ class Predict(training.TrainingTest):
   lo                       0   9
 """, done.stdout[done.stdout.index("\n  class"):])
 
+    def test_a_class_of_two_lines_is_one_line_of_the_table(self):
+        self.write("train.csv", table(30).replace("hi, so", "hi,\nso"))
+        self.train(self.config("lines"))
+        done = self.run_trainer("evaluate", "runs/lines", "--data", "train.csv", "--by_class")
+        self.assertEqual(0, done.returncode, done.stderr)
+        table_lines = done.stdout[done.stdout.index("\n  class"):].splitlines()
+        self.assertEqual(["", "  class", "  hi, so", "  lo", "", "  actual", "  hi, so", "  lo"],
+                         [line[:8].rstrip() for line in table_lines])
+
     def test_a_model_folder_predicts_as_its_run_does(self):
         self.write("new.csv", "color,a,kind\n" + "".join(f"red,{i % 7},lo\n" for i in range(23)))
         for command, *more in (("predict",), ("evaluate", "--json")):
