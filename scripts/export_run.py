@@ -19,6 +19,7 @@ writes trainer_state.json, as transformers' Trainer leaves it, into the run's fo
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import sys
@@ -37,6 +38,10 @@ def number(value):
     if value in ("nan", "inf", "-inf"):
         return float(value)
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def milliseconds(seconds):
+    return int(seconds * 1000)
 
 
 class Run:
@@ -113,7 +118,7 @@ class Wandb:
     def log(self, step, _, metrics):
         self.run.log({**metrics, "step": step})
 
-    def end(self, reason):
+    def end(self, reason, _):
         self.run.summary["end"] = reason
         self.run.finish(exit_code=1 if reason == "failed" else 0)
 
@@ -132,7 +137,7 @@ class Trackio:
     def log(self, step, _, metrics):
         self.package.log(metrics, step=step)
 
-    def end(self, _):
+    def end(self, *_):
         self.close()
 
     def close(self):
@@ -152,7 +157,8 @@ class Mlflow:
     def create(self, run, project):
         experiment = self.client.get_experiment_by_name(project)
         place = experiment.experiment_id if experiment else self.client.create_experiment(project)
-        made = self.client.create_run(place, run_name=run.name).info.run_id
+        begin = [milliseconds(line["ts"]) for line in run.lines()[:1]]
+        made = self.client.create_run(place, *begin, run_name=run.name).info.run_id
         parameters = [self.package.entities.Param(f"{section}.{key}", json.dumps(value))
                       for section, keys in run.config().items() if isinstance(keys, dict)
                       for key, value in keys.items() if len(json.dumps(value)) <= self.LONGEST]
@@ -162,11 +168,12 @@ class Mlflow:
 
     def log(self, step, seconds, metrics):
         self.client.log_batch(self.id, metrics=[
-            self.package.entities.Metric(name, value, int(seconds * 1000), step)
+            self.package.entities.Metric(name, value, milliseconds(seconds), step)
             for name, value in metrics.items()])
 
-    def end(self, reason):
-        self.client.set_terminated(self.id, self.STATUS.get(reason, "FINISHED"))
+    def end(self, reason, seconds):
+        self.client.set_terminated(self.id, self.STATUS.get(reason, "FINISHED"),
+                                   milliseconds(seconds))
 
     def close(self):
         pass  # the run stays RUNNING, because it trains or may go on
@@ -213,6 +220,14 @@ def best_of(config, lines):
             "best_model_checkpoint": saved[-1] if saved else None}
 
 
+def steps_of(config, steps):
+    """The steps of the whole run: a Trainer notes them also where epochs decide."""
+    if config["run"]["max_steps"] > 0:
+        return config["run"]["max_steps"]
+    in_an_epoch = round(steps[-1]["step"] / steps[-1]["epoch"])
+    return max(1, math.ceil(config["run"]["max_epochs"] * in_an_epoch))
+
+
 def write_trainer_state(run):
     config, lines = run.config(), run.lines()
     steps = [line for line in lines if line.get("split") == "train"]
@@ -221,7 +236,7 @@ def write_trainer_state(run):
     state = {
         "epoch": steps[-1]["epoch"],
         "global_step": steps[-1]["step"],
-        "max_steps": config["run"]["max_steps"],
+        "max_steps": steps_of(config, steps),
         "logging_steps": config["report"]["logging_steps"],
         "train_batch_size": config["training"]["per_device_train_batch_size"],
         "log_history": list(log_history(lines)),
@@ -242,7 +257,7 @@ def load(package):
 
 
 def export_new_lines(run, tracker, notes):
-    """Returns the reason of the run's end, or None while it has none."""
+    """Returns the line of the run's end, or None while it has none."""
     lines = run.lines()
     for line in notes.new_lines(lines):
         values = {f"{line['split']}/{key}": number(value) for key, value in line.items()
@@ -254,7 +269,7 @@ def export_new_lines(run, tracker, notes):
         notes.own.update(lines=len(lines), ts=lines[-1]["ts"])
         notes.write()
     # A run that goes on cuts off the line of its end.
-    return lines[-1].get("reason") if lines and lines[-1].get("event") == "end" else None
+    return lines[-1] if lines and lines[-1].get("event") == "end" else None
 
 
 def main():
@@ -279,11 +294,12 @@ def main():
     tracker = TRACKERS[options.to](load(options.to), run, options.project, options.id or known)
     notes.own["id"] = tracker.id
     notes.write()
-    reason = export_new_lines(run, tracker, notes)
-    while options.follow and reason is None:
+    end = export_new_lines(run, tracker, notes)
+    while options.follow and end is None:
         time.sleep(WAIT_S)
-        reason = export_new_lines(run, tracker, notes)
-    tracker.end(reason) if reason else tracker.close()
+        end = export_new_lines(run, tracker, notes)
+    reason = end.get("reason", "finished") if end else None
+    tracker.end(reason, end["ts"]) if end else tracker.close()
     print(f"{options.run} is exported to {options.to} as {tracker.id}"
           + (f": {reason}" if reason else ", and has not ended"))
 

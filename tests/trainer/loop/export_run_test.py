@@ -96,6 +96,10 @@ class ExportRun(training.TrainingTest):
         run = self.client.get_run(self.note("mlflow")["id"])
         self.assertEqual(self.status(), "FINISHED")
         self.assertEqual(run.info.run_name, "gpt")
+        # The times of the run, not of the export.
+        lines = self.metrics("gpt")
+        self.assertEqual((run.info.start_time, run.info.end_time),
+                         (int(lines[0]["ts"] * 1000), int(lines[-1]["ts"] * 1000)))
         self.assertEqual(run.data.params["model.hidden_size"], "32")
 
     def test_a_run_under_way_is_exported_once_and_goes_on_there(self):
@@ -173,6 +177,14 @@ class ExportRun(training.TrainingTest):
         best = self.expected("accuracy", "validation")[1]
         self.assertEqual((state.best_global_step, state.best_metric), best)
         self.assertIn(f"{best[0]}", os.path.basename(state.best_model_checkpoint))
+
+    def test_a_trainers_state_has_the_steps_of_the_epochs(self):
+        config = training.gpt_config()
+        config["run"].update(max_steps=-1, max_epochs=0.1)
+        self.train(config)
+        self.export("runs/gpt", "--to=trainer_state")
+        state = transformers.TrainerState.load_from_json(self.path("runs/gpt/trainer_state.json"))
+        self.assertEqual(state.max_steps, self.expected()[-1][0])
 
     def test_says_what_is_wrong_and_changes_nothing(self):
         self.assertIn("runs/none has no metrics.jsonl",
