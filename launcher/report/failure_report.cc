@@ -27,6 +27,12 @@ bool IsTracebackFrame(const std::string& line) {
   return line.starts_with("  File \"") && line.find(", in ") != std::string::npos;
 }
 
+// Returns whether the line only separates the parts of a Python ExceptionGroup:
+// "    +---------------- 2 ----------------".
+bool IsGroupRule(std::string_view line) {
+  return line.substr(std::min(line.find_first_not_of(' '), line.size())).starts_with("+-");
+}
+
 // Takes the stack that base/crash_stack.h printed out of `lines`. Returns the names of its
 // functions.
 std::vector<std::string> TakeStack(std::vector<std::string>& lines) {
@@ -48,7 +54,7 @@ std::vector<std::string> TakeStack(std::vector<std::string>& lines) {
 
 // Returns the line of a stderr's end that says most. The last of these counts: the line below a
 // title, a C++ exception's text, the head of a stack, the exception of a Python traceback. If there
-// is none, it is the last line.
+// is none, it is the last line; of an ExceptionGroup the last exception within it.
 std::string KeyLine(std::vector<std::string> lines) {
   TakeStack(lines);
   std::string last;
@@ -59,7 +65,7 @@ std::string KeyLine(std::vector<std::string> lines) {
     if (lines[i].starts_with("-- ") && i + 1 < lines.size()) return lines[i + 1];
     const bool heads_stack = lines[i].starts_with("Fatal Python error");
     if (heads_stack || lines[i].starts_with("  what():")) return lines[i];
-    if (last.empty()) last = lines[i];
+    if (last.empty() && !IsGroupRule(lines[i])) last = lines[i];
   }
   return last;
 }

@@ -203,6 +203,21 @@ TEST(FailureReport, RepeatsTheFirstLineOfAPythonExceptionOfSeveral) {
               HasSubstr("stands above:\n  | RuntimeError: Error(s) in loading state_dict for"));
 }
 
+TEST(FailureReport, RepeatsAnExceptionOfAGroupAndNotTheLineBelow) {
+  WorkerRecord first = Worker(0, Exited{1});
+  first.lines_shown = true;
+  first.last_lines = {"  + Exception Group Traceback (most recent call last):",
+                      "  |   File \"a.py\", line 3, in <module>",
+                      "  | ExceptionGroup: many (2 sub-exceptions)",
+                      "  +-+---------------- 1 ----------------",
+                      "    | ValueError: a",
+                      "    +---------------- 2 ----------------",
+                      "    | TypeError: b",
+                      "    +------------------------------------"};
+  EXPECT_THAT(RenderFailure(Report(first), {}),
+              HasSubstr("stands above:\n  |     | TypeError: b\nMore"));
+}
+
 TEST(FailureReport, RepeatsWhatHeadsAStackAndNotItsEnd) {
   WorkerRecord first = Worker(0, Signaled{SIGSEGV});
   first.lines_shown = true;
