@@ -55,10 +55,14 @@ void PrintConfigs(const std::vector<ConfigDifference>& differences) {
   }
 }
 
-// Returns whether the runs differ; nullopt means that one has no state hashes.
+// Returns whether the runs differ; nullopt means that there is no step of which both have hashes.
 std::optional<bool> PrintHashes(const std::string& first, const std::string& second) {
   const auto compared = CompareHashes(first, second);
   if (!compared) return std::nullopt;
+  if (compared->steps == 0) {
+    std::puts("state hashes: there is no step of which both runs have them");
+    return std::nullopt;
+  }
   const std::string steps = CountText(compared->steps, "step");
   if (!compared->other_names.empty()) {
     std::printf("state hashes: only one of the runs has \"%s\"\n", compared->other_names.c_str());
@@ -100,7 +104,7 @@ std::optional<bool> PrintCheckpoints(const std::string& first, const std::string
     return true;
   }
   if (compared == 0) return std::nullopt;
-  std::printf("checkpoints: the same in %lld steps\n", static_cast<long long>(compared));
+  std::printf("checkpoints: the same in %s\n", CountText(compared, "step").c_str());
   return false;
 }
 
@@ -113,7 +117,7 @@ int Diff(const std::string& first, const std::string& second) {
   differ |= checkpoints.value_or(false);
   if (!hashes && !checkpoints) {
     std::puts(
-        "nothing to compare: no state hashes (report.state_hashes), and no checkpoint of a "
+        "nothing to compare: no state hashes (report.state_hashes) and no checkpoint of a "
         "step of which both have one");
   }
   if (differ) return 1;
