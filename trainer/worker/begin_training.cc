@@ -107,7 +107,7 @@ std::string BuildAndTune(const Job& job,
                          bool joins) {
   SetUpDevices(job.config.training, std::holds_alternative<BertOptions>(job.model));
   const c10::Device device = trainer.mesh().device;
-  const std::string kernels = SetUpKernels(job.config.training, job.device.module, device);
+  const std::string kernels = SetUpKernels(job, device);
   trainer.Build(joins);
   if (!device.is_cpu()) return kernels;
   return SetUpCompute(job.config.training, ParameterCount(trainer.model()), environment);

@@ -47,11 +47,11 @@ void SetUpDevices(const TrainingConfig& training, bool lengths_change) {
   at::globalContext().setSDPUseCuDNN(!lengths_change);
 }
 
-std::string SetUpKernels(const TrainingConfig& training,
-                         const CudaModule* module,
-                         c10::Device device) {
+std::string SetUpKernels(const Job& job, c10::Device device) {
   UseDeviceKernels(nullptr);
-  if (module == nullptr || !device.is_cuda()) return "";
+  const TrainingConfig& training = job.config.training;
+  const CudaModule* const module = job.device.module;
+  if (module == nullptr || !device.is_cuda() || TransformerIn(job.model) == nullptr) return "";
   std::string why = "training.fused_kernels is false";
   if (training.fused_kernels) {
     try {

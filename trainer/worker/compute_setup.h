@@ -8,7 +8,7 @@
 
 #include "base/env.h"
 #include "trainer/config/training_config.h"
-#include "trainer/cuda/cuda_module.h"
+#include "trainer/job/job.h"
 
 namespace ddprun::trainer {
 
@@ -17,12 +17,10 @@ namespace ddprun::trainer {
 // cuDNN's. Sets it for the process; call it before training.
 void SetUpDevices(const TrainingConfig& training, bool lengths_change);
 
-// Lets `device` compute with kernels of ddprun's own, if training.fused_kernels is true and they
-// compute what LibTorch's compute: small losses and norms are compared first. Returns a line for
-// the user, or "" for a CPU. Waits for the device.
-std::string SetUpKernels(const TrainingConfig& training,
-                         const CudaModule* module,
-                         c10::Device device);
+// Lets a transformer compute on `device` with kernels of ddprun's own, if training.fused_kernels is
+// true and they compute what LibTorch's compute: small losses and norms are compared first. Returns
+// a line for the user, or "" for a CPU or another model. Waits for the device.
+std::string SetUpKernels(const Job& job, c10::Device device);
 
 // Chooses the matrix engine of the process as training.matmul_engine says. With "auto", a model of
 // few parameters keeps LibTorch's default, without a measurement. Returns a line for the user, or

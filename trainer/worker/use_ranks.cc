@@ -31,7 +31,7 @@ UseRanks MeetToUse(const std::string& device, const Environment& environment, Jo
   ChooseMathKernels();
   if (!mesh.device.is_cpu()) {
     SetUpDevices(job.config.training, std::holds_alternative<BertOptions>(job.model));
-    SetUpKernels(job.config.training, job.device.module, mesh.device);
+    SetUpKernels(job, mesh.device);
   }
   return ranks;
 }
@@ -39,14 +39,10 @@ UseRanks MeetToUse(const std::string& device, const Environment& environment, Jo
 UseRanks TakeDevice(const std::string& device, const Environment& environment) {
   const RankInfo alone = {.local_rank = ValueOrThrow(ReadRankInfo(environment)).local_rank};
   UseRanks ranks;
-  const DeviceChoice choice = ChooseDevice(device, environment, "--device");
-  ranks.note =
-      PutOnDeviceOf(device, "--device", choice, alone, environment, /*timeout=*/{}, ranks.mesh);
+  ranks.note = PutOnDeviceOf(device, "--device", ChooseDevice(device, environment, "--device"),
+                             alone, environment, /*timeout=*/{}, ranks.mesh);
   UseDevice(ranks.mesh.device);
-  if (!ranks.mesh.device.is_cpu()) {
-    SetUpDevices({}, /*lengths_change=*/true);
-    SetUpKernels({}, choice.module, ranks.mesh.device);
-  }
+  if (!ranks.mesh.device.is_cpu()) SetUpDevices({}, /*lengths_change=*/true);
   return ranks;
 }
 
