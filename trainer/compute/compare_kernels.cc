@@ -83,11 +83,6 @@ constexpr Comparison kComparisons[] = {
     {"a residual's RMSNorm", [](c10::Device device) { return Norms(device, false, true); }},
 };
 
-Precision PrecisionOf(at::ScalarType type) {
-  if (type == at::kBFloat16) return Precision::kBf16;
-  return type == at::kHalf ? Precision::kFp16 : Precision::kFp32;
-}
-
 // Returns the largest difference between the numbers of two tensors as a part of the largest
 // number; NaN if there is one in either.
 double Difference(const at::Tensor& found, const at::Tensor& expected) {
@@ -100,7 +95,7 @@ double Difference(const at::Tensor& found, const at::Tensor& expected) {
 std::string CompareWithAten(const std::shared_ptr<DeviceKernels>& kernels, c10::Device device) {
   // ATen's way rounds at other places: at most some steps of 16-bit numbers apart.
   const double most = kernels->type() == at::kFloat ? 1e-4 : 0.03;
-  const PrecisionScope scope(PrecisionOf(kernels->type()));
+  const PrecisionScope scope(ComputePrecision{.type = kernels->type()});
   std::string text;
   kernels->UseProcessors(1);  // a block computes several rows, as in a real step
   for (const Comparison& comparison : kComparisons) {

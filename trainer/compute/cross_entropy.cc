@@ -222,15 +222,16 @@ class KernelRowLosses final : public RowLosses {
   int64_t rows_ = 0;         // that have losses
 };
 
-std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& targets,
+// `rows`: in the type of products. `type`: the weight's.
+std::unique_ptr<RowLosses> MakeRowLosses(const at::Tensor& rows,
+                                         const at::Tensor& targets,
                                          int64_t classes,
                                          at::ScalarType type,
                                          double smoothing,
-                                         bool want_gradients,
-                                         bool exact_scores) {
+                                         bool want_gradients) {
   const bool exact = type == at::kDouble;
-  DeviceKernels* const kernels = KernelsFor(targets, ComputeType(type));
-  if (kernels != nullptr && exact_scores) {
+  DeviceKernels* const kernels = KernelsFor(rows, rows.scalar_type());
+  if (kernels != nullptr && TypeOfProducts(rows, at::kFloat) == at::kFloat) {
     return std::make_unique<KernelRowLosses>(*kernels, targets, smoothing, want_gradients);
   }
   if (!IsForHostKernels(targets) || exact) {
@@ -255,9 +256,8 @@ Result Compute(const at::Tensor& hidden,
   const int64_t classes = weight.size(0);
   const at::ScalarType type = ComputeType(weight.scalar_type());
   const at::Tensor given = hidden.to(type).contiguous();
-  const at::ScalarType exact = TypeOfProducts(given, at::kFloat);
-  const std::unique_ptr<RowLosses> losses = MakeRowLosses(
-      targets, classes, weight.scalar_type(), smoothing, want_gradients, exact == at::kFloat);
+  const std::unique_ptr<RowLosses> losses =
+      MakeRowLosses(given, targets, classes, weight.scalar_type(), smoothing, want_gradients);
   const at::Tensor rows = losses->OnlyCounted(given);
   const at::Tensor factor = weight.to(type);
   Result result;
@@ -269,6 +269,7 @@ Result Compute(const at::Tensor& hidden,
   const int64_t row_bytes = classes * static_cast<int64_t>(rows.element_size());
   const int64_t piece = std::clamp<int64_t>(ScorePieceBytes(rows) / row_bytes, 1, rows.size(0));
   const at::Tensor derivatives = MatrixFor(rows, piece, classes);
+  const at::ScalarType exact = TypeOfProducts(rows, at::kFloat);
   const at::Tensor scores = exact == type ? derivatives : MatrixFor(rows, piece, classes, exact);
   for (int64_t begin = 0; begin < rows.size(0); begin += piece) {
     const int64_t length = std::min(piece, rows.size(0) - begin);

@@ -22,6 +22,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+at::Tensor SumOf(const at::Tensor& x, const at::Tensor& addend) {
+  return addend.defined() ? x + addend : x;
+}
+
 at::Tensor Normalize(const at::Tensor& x, const NormLayer& layer) {
   return layer.centers ? at::layer_norm(x, {x.size(-1)}, layer.weight, layer.bias, layer.epsilon)
                        : at::rms_norm(x, {x.size(-1)}, layer.weight, layer.epsilon);
@@ -119,13 +123,12 @@ std::optional<variable_list> ByKernels(const at::Tensor& x,
   if (kernels == nullptr) return std::nullopt;
   const bool fits =
       addend.defined() && addend.scalar_type() == kernels->type() && addend.sizes() == x.sizes();
-  const bool is_sum = addend.defined() && !fits;
   const auto optional = [](const at::Tensor& one, bool use) {
     return use ? std::optional(one) : std::nullopt;
   };
-  return ResidualNormFunction::apply(is_sum ? x + addend : x, optional(addend, fits), layer.weight,
-                                     optional(layer.bias, layer.bias.defined()), layer.epsilon,
-                                     layer.centers, keeps_sum,
+  return ResidualNormFunction::apply(fits ? x : SumOf(x, addend), optional(addend, fits),
+                                     layer.weight, optional(layer.bias, layer.bias.defined()),
+                                     layer.epsilon, layer.centers, keeps_sum,
                                      wants_narrow && kernels->type() != at::kFloat);
 }
 
@@ -135,7 +138,7 @@ ResidualAndNorm NormOfSum(const at::Tensor& x, const at::Tensor& addend, const N
   if (const auto found = ByKernels(x, addend, layer, /*keeps_sum=*/true, true)) {
     return {(*found)[0], (*found)[1]};
   }
-  const at::Tensor sum = addend.defined() ? x + addend : x;
+  const at::Tensor sum = SumOf(x, addend);
   return {sum, Normalize(sum, layer)};
 }
 
@@ -146,7 +149,7 @@ ResidualAndNorm NormedSum(const at::Tensor& x,
   if (const auto found = ByKernels(x, addend, layer, /*keeps_sum=*/false, for_products)) {
     return {found->front(), found->back()};
   }
-  const at::Tensor y = Normalize(addend.defined() ? x + addend : x, layer);
+  const at::Tensor y = Normalize(SumOf(x, addend), layer);
   return {y, y};
 }
 

@@ -1,8 +1,13 @@
-// The arguments of the kernels in kernels.cu, as they are laid out on the device and on the host.
-// NVRTC compiles this file, too: it includes nothing. T is the kernels' type.
+// What the kernels in kernels.cu and the host that launches them must agree on: sizes of blocks,
+// and arguments. NVRTC compiles this file, too: it includes nothing. T is the kernels' type.
 #pragma once
 
 namespace ddprun::kernels {
+
+constexpr int kPack = 4;            // numbers that a thread reads or writes at once
+constexpr int kThreadPacks = 4;     // of a row, that a thread has in its registers
+constexpr int kLossThreads = 1024;  // of a block, at most
+constexpr int kNormThreads = 512;   // of a block, at most; more would have too few registers
 
 // The losses of rows of scores and Divisor() times their derivatives (compute/cross_entropy.cc).
 struct LossRows {

@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "trainer/cuda/kernel_arguments.h"
+
 namespace ddprun::trainer {
 
-constexpr int64_t kThreadNumbers = 16;      // of a row that a thread has in registers
-constexpr int64_t kWidestNorm = 8192;       // 512 threads
-constexpr int64_t kMostLossThreads = 1024;  // of a block
+constexpr int64_t kThreadNumbers = int64_t{kernels::kPack} * kernels::kThreadPacks;
+constexpr int64_t kWidestNorm = kernels::kNormThreads * kThreadNumbers;
 
 struct DeviceSize {
   int64_t processors = 1;
@@ -27,7 +28,7 @@ inline int64_t ThreadsFor(int64_t numbers, int64_t most) {
 
 // The loss reads each row twice: so many rows at a time that half of the cache holds them.
 inline LaunchShape ShapeOfLosses(int64_t rows, int64_t classes, const DeviceSize& device) {
-  const int64_t threads = ThreadsFor(classes, kMostLossThreads);
+  const int64_t threads = ThreadsFor(classes, kernels::kLossThreads);
   const int64_t row_bytes = classes * static_cast<int64_t>(sizeof(float));
   const int64_t fit = device.cache_bytes / 2 / row_bytes / device.processors;
   const int64_t each = std::clamp<int64_t>(fit, 1, 2048 / threads);
@@ -35,13 +36,13 @@ inline LaunchShape ShapeOfLosses(int64_t rows, int64_t classes, const DeviceSize
 }
 
 inline LaunchShape ShapeOfNorm(int64_t rows, int64_t width, const DeviceSize& device) {
-  const int64_t threads = ThreadsFor(width, 512);
+  const int64_t threads = ThreadsFor(width, kernels::kNormThreads);
   return {std::min(rows, device.processors * std::min<int64_t>(32, 2048 / threads)), threads};
 }
 
 // Each block leaves a row of gradients of the parameters, which are summed after it: fewer blocks.
 inline LaunchShape ShapeOfNormGradients(int64_t rows, int64_t width, const DeviceSize& device) {
-  const int64_t threads = ThreadsFor(width, 512);
+  const int64_t threads = ThreadsFor(width, kernels::kNormThreads);
   return {std::min(rows, device.processors * std::max<int64_t>(1, 512 / threads)), threads};
 }
 

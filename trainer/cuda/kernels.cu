@@ -8,22 +8,16 @@
 
 #include "trainer/cuda/kernel_arguments.h"
 
-using ddprun::kernels::LossRows;
-using ddprun::kernels::NormGradients;
-using ddprun::kernels::NormRows;
+using namespace ddprun::kernels;
 
-constexpr int kPack = 4;
 #ifdef DDPRUN_ONE_THREAD  // a test whose blocks have one thread
 constexpr int kWarp = 1;
-constexpr int kNormPacks = 2048;
+constexpr int kNormPacks = kThreadPacks * kNormThreads;
 #else
 constexpr int kWarp = 32;
-constexpr int kNormPacks = 4;  // of a row, in one thread's registers
+constexpr int kNormPacks = kThreadPacks;
 #endif
 constexpr unsigned kAllLanes = 0xffffffffu;
-constexpr int kMostThreads = 1024;
-constexpr int kNormThreads = 512;  // more would have too few registers
-constexpr int kLossPacks = 4;      // that a thread reads before it computes
 constexpr long long kIgnored = -100;
 
 struct Bf16 {
@@ -163,15 +157,15 @@ __device__ inline void ComputeLosses(const LossRows& a) {
     float largest = -Infinity();
     float sum = 0;
     float plain = 0;
-    for (int begin = first; begin < a.classes; begin += kLossPacks * next) {
-      float x[kLossPacks][kPack];
+    for (int begin = first; begin < a.classes; begin += kThreadPacks * next) {
+      float x[kThreadPacks][kPack];
       float most = -Infinity();
       DDPRUN_UNROLL
-      for (int p = 0; p < kLossPacks; ++p) {
+      for (int p = 0; p < kThreadPacks; ++p) {
         LoadSome(scores + begin + p * next, a.classes - begin - p * next, -Infinity(), x[p]);
       }
       DDPRUN_UNROLL
-      for (int p = 0; p < kLossPacks; ++p) {
+      for (int p = 0; p < kThreadPacks; ++p) {
         for (const float score : x[p]) most = fmaxf(most, score);
       }
       if (most > largest) {
@@ -180,7 +174,7 @@ __device__ inline void ComputeLosses(const LossRows& a) {
       }
       if (largest == -Infinity()) continue;
       DDPRUN_UNROLL
-      for (int p = 0; p < kLossPacks; ++p) {
+      for (int p = 0; p < kThreadPacks; ++p) {
         for (int i = 0; i < kPack; ++i) {
           sum += expf(x[p][i] - largest);
           if (begin + p * next + i < a.classes) plain += x[p][i];
@@ -204,14 +198,14 @@ __device__ inline void ComputeLosses(const LossRows& a) {
     // exp(x) - 1 is exact for a target that is almost certain.
     const float exact = expm1f(of_target) + a.smoothing - each;
     const float factor = 1 / sums[0];
-    for (int begin = first; begin < a.classes; begin += kLossPacks * next) {
-      float x[kLossPacks][kPack];
+    for (int begin = first; begin < a.classes; begin += kThreadPacks * next) {
+      float x[kThreadPacks][kPack];
       DDPRUN_UNROLL
-      for (int p = 0; p < kLossPacks; ++p) {
+      for (int p = 0; p < kThreadPacks; ++p) {
         LoadSome(scores + begin + p * next, a.classes - begin - p * next, -Infinity(), x[p]);
       }
       DDPRUN_UNROLL
-      for (int p = 0; p < kLossPacks; ++p) {
+      for (int p = 0; p < kThreadPacks; ++p) {
         const int at = begin + p * next;
         for (int i = 0; i < kPack; ++i) {
           x[p][i] = at + i == target ? exact : expf(x[p][i] - most[0]) * factor - each;
@@ -341,7 +335,7 @@ __device__ inline void ComputeNormGradients(const NormGradients& a) {
 
 // NVRTC gets the type of products, DDPRUN_TYPE; a test has them all.
 #define DDPRUN_KERNELS(T)                                                                    \
-  extern "C" __global__ void __launch_bounds__(kMostThreads) ddprun_losses_##T(LossRows a) { \
+  extern "C" __global__ void __launch_bounds__(kLossThreads) ddprun_losses_##T(LossRows a) { \
     ComputeLosses<T>(a);                                                                     \
   }                                                                                          \
   extern "C" __global__ void __launch_bounds__(kNormThreads) ddprun_norm_##T(NormRows a) {   \

@@ -15,7 +15,7 @@ T* Data(const at::Tensor& tensor) {
 }  // namespace
 
 bool RowKernels::Normalizes(int64_t width) const {
-  return width % 4 == 0 && width <= kWidestNorm;
+  return width % kernels::kPack == 0 && width <= kWidestNorm;
 }
 
 void RowKernels::RowLosses(const RowLossArguments& a) {

@@ -12,7 +12,7 @@ SITE = os.path.join(os.environ["LIBTORCH_FOLDER"], "..")
 ARGUMENTS = "kernel_arguments.h"
 ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_120")
 TYPES = ("float", "Bf16", "Fp16")
-# A processor has 65536 registers. Threads of a block: kMostThreads and kNormThreads of kernels.cu.
+# A processor has 65536 registers. Threads of a block: kLossThreads and kNormThreads.
 MOST_REGISTERS = {"ddprun_losses": 65536 // 1024, "ddprun_norm": 65536 // 512,
                   "ddprun_norm_gradients": 65536 // 512}
 
