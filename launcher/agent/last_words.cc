@@ -61,7 +61,10 @@ void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, co
   }
   console.err().WriteLines(RenderJobEnd(end, StyleOf(STDERR_FILENO, plan.color)));
   const Options& options = plan.options;
-  if (options.outcome != nullptr) *options.outcome = OutcomeOf(end);
+  if (options.outcome != nullptr) {
+    *options.outcome = OutcomeOf(end);
+    if (options.outcome->may_requeue) ::signal(SIGTERM, SIG_IGN);
+  }
   if (options.report_file.empty()) return;
   const std::string path = ReportPath(
       options.report_file, end.has_node_rank ? std::optional(end.node_rank) : std::nullopt,

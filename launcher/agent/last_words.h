@@ -29,7 +29,9 @@ JobOutcome OutcomeOf(const JobEnd& end);
 void ReportHang(const AgentPlan& plan, const HangReport& hang, Console& console);
 
 // Reports the end on standard error, in the file of --report_file, in the file of
-// TORCHELASTIC_ERROR_FILE, and to Options::outcome.
+// TORCHELASTIC_ERROR_FILE, and to Options::outcome. If this node may then ask SLURM to put the job
+// back into the queue, SIGTERM no longer ends this process: srun --kill-on-bad-exit sends it as
+// soon as the agent of another node has ended.
 void ReportJobEnd(const AgentPlan& plan, const JobEnd& end, Console& console, const Log& log);
 
 }  // namespace ddprun::launcher

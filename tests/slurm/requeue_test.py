@@ -163,6 +163,30 @@ PartitionName=high Nodes=ALL PriorityTier=10"""
         self.assertIn(f"if [ $? -eq 75 ]; then scontrol requeue {job}; fi", out)
 
 
+class SeveralNodesTest(Jobs):
+    CONF = "KillWait=10"
+
+    def test_a_node_that_ends_first_does_not_keep_the_job_from_the_queue(self):
+        # srun ends the step after the agent of the other node, and scontrol takes its time.
+        tools = os.path.join(self.folder, "tools")
+        os.mkdir(tools)
+        slow = os.path.join(tools, "scontrol")
+        with open(slow, "w", encoding="utf-8") as file:
+            file.write('#!/bin/bash\n[ "$2" != job ] || sleep 1\n'
+                       f'exec {shutil.which("scontrol")} "$@"\n')
+        os.chmod(slow, 0o755)
+        config = CONFIG.replace("STEPS", str(ENDLESS)).replace("FOLDER", self.folder)
+        config = self.write("train.json", config)
+        script = f"exec srun --kill-on-bad-exit=1 {DDPRUN} --requeue=3 {config}\n"
+        job = self.sbatch(script, "-N2", "--ntasks-per-node=1", "--open-mode=append",
+                          f"--export=ALL,PATH={tools}:{os.environ['PATH']}")
+        self.addCleanup(self.cluster, "exec", "scancel", job, check=False)
+        self.wait_for_steps(job)
+        self.cluster("exec", "scancel", "-s", "USR1", job)
+        self.begin_again(job)
+        self.assertIn(f"putting job {job} back into SLURM's queue (1 of 3)", self.output(job))
+
+
 class PrivateFoldersTest(Jobs):
     """Each node has a folder of its own, and the job starts again on other nodes."""
     NODES = "3"
