@@ -1,10 +1,14 @@
 #include "launcher/batch/slurm_times.h"
 
+#include <algorithm>
 #include <ctime>
 #include <string>
 #include <vector>
 
+#include "base/text.h"
+#include "launcher/batch/requeue.h"
 #include "launcher/batch/slurm_command.h"
+#include "launcher/cli/read_value.h"
 
 namespace ddprun::launcher {
 
@@ -15,10 +19,7 @@ constexpr std::chrono::seconds kUsualKillWait{30};
 constexpr std::chrono::seconds kPatience{1};
 constexpr int64_t kMost = 1'000'000'000;
 
-}  // namespace
-
-std::optional<std::chrono::seconds> ReadTimeLeft(std::string_view text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
+std::optional<std::chrono::seconds> ReadOneTime(std::string_view text) {
   int64_t seconds = 0;
   int fields = 0;
   if (const size_t dash = text.find('-'); dash != text.npos) {
@@ -39,6 +40,17 @@ std::optional<std::chrono::seconds> ReadTimeLeft(std::string_view text) {
   return std::chrono::seconds(seconds);
 }
 
+}  // namespace
+
+std::optional<std::chrono::seconds> ReadTimeLeft(std::string_view text) {
+  std::optional<std::chrono::seconds> least;
+  for (const std::string& line : SplitLines(text)) {
+    const auto left = ReadOneTime(TrimBlanks(line));
+    if (left) least = std::min(*left, least.value_or(*left));
+  }
+  return least;
+}
+
 std::optional<std::chrono::seconds> ReadKillWait(std::string_view config) {
   size_t at = config.find("KillWait ");
   while (at != 0 && at != config.npos && config[at - 1] != '\n')
@@ -54,7 +66,8 @@ std::optional<std::chrono::seconds> ReadKillWait(std::string_view config) {
 
 Environment WithSlurmTimes(Environment env, bool asks_kill_wait) {
   if (!env.Get("SLURM_JOB_END_TIME")) {
-    const std::string job = env.GetOr("SLURM_JOB_ID", "");
+    // The number of an array's last element is that of the whole array, so its name says which.
+    const std::string job = SlurmJobName(env);
     const auto answer = RunSlurmCommand({"squeue", "-h", "-j", job, "-o", "%L"}, env, kPatience);
     const auto left = answer && answer->status == 0 ? ReadTimeLeft(answer->text) : std::nullopt;
     if (left) env.Set("SLURM_JOB_END_TIME", std::to_string(std::time(nullptr) + left->count()));

@@ -9,8 +9,9 @@
 
 namespace ddprun::launcher {
 
-// Reads the time left as squeue prints it for %L: "[days-][[hours:]minutes:]seconds". Returns
-// nullopt for other text, such as UNLIMITED.
+// Reads the time left as squeue prints it for %L: "[days-][[hours:]minutes:]seconds", the least of
+// several lines, because the groups of a heterogeneous job have a line each. Returns nullopt if all
+// lines are other text, such as UNLIMITED.
 std::optional<std::chrono::seconds> ReadTimeLeft(std::string_view text);
 
 // Reads KillWait from the output of "scontrol show config"; nullopt if it is not there.

@@ -187,6 +187,31 @@ class SeveralNodesTest(Jobs):
         self.assertIn(f"putting job {job} back into SLURM's queue (1 of 3)", self.output(job))
 
 
+class EndOfTheJobTest(Jobs):
+    SAID = "SLURM ends this job in"
+
+    def submit(self, head, *options, srun="srun"):
+        config = CONFIG.replace("STEPS", str(ENDLESS)).replace("FOLDER", self.folder)
+        config = self.write("train.json", config)
+        job = self.sbatch(f"{head}\nexec {srun} {DDPRUN} {config}\n", *options)
+        self.addCleanup(self.cluster, "exec", "scancel", job, check=False)
+        return job
+
+    def test_is_known_to_each_element_of_an_array(self):
+        # The last element has the number of the array.
+        job = self.submit("#SBATCH -N1 -t 10 --array=0-1",
+                          "-o", os.path.join(self.folder, "out.%A_%a"))
+        for element in (0, 1):
+            self.wait_for_steps(job, f"run_{element}")
+            self.assertIn(self.SAID, self.output(f"{job}_{element}"))
+
+    def test_is_that_of_the_first_group_of_a_heterogeneous_job_that_ends(self):
+        job = self.submit("#SBATCH -N1 -t 10\n#SBATCH hetjob\n#SBATCH -N1 -t 9",
+                          srun="srun --het-group=0,1")
+        self.wait_for_steps(job)
+        self.assertRegex(self.output(job), self.SAID + r" [0-8]:\d\d;")
+
+
 class PrivateFoldersTest(Jobs):
     """Each node has a folder of its own, and the job starts again on other nodes."""
     NODES = "3"

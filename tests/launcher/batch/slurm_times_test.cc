@@ -22,6 +22,11 @@ TEST(TimeLeft, IsReadInEveryFormOfSqueue) {
   }
 }
 
+TEST(TimeLeft, OfAHeterogeneousJobIsTheLeastOfItsGroups) {
+  EXPECT_EQ(ReadTimeLeft("5:00\n4:59\nUNLIMITED\n"), 4min + 59s);
+  EXPECT_EQ(ReadTimeLeft("UNLIMITED\nUNLIMITED\n"), std::nullopt);
+}
+
 TEST(KillWait, IsReadFromTheConfig) {
   EXPECT_EQ(ReadKillWait("KeepAliveTime           = SYSTEM_DEFAULT\nKillOnBadExit           = 0\n"
                          "KillWait                = 30 sec\nLaunchParameters        = (null)\n"),
