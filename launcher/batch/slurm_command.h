@@ -18,7 +18,8 @@ std::optional<ProgramOutput> RunSlurmCommand(std::vector<std::string> words,
                                              const Environment& env,
                                              std::chrono::milliseconds patience);
 
-// Returns the value of NAME=value in the output of "scontrol show job -o"; "" if it is not there.
+// Returns the value of NAME=value in the output of "scontrol show job -o"; "" if it is not there. A
+// value may have blanks, as a path in a folder "my work" has.
 std::string ReadJobField(std::string_view name, std::string_view text);
 
 }  // namespace ddprun::launcher

@@ -37,6 +37,13 @@ class Submit(case.SlurmTest):
         self.assertRegex(job.stderr, r": FAILED\n$")
         self.assertEqual(0, self.on_login_node("ddprun", "submit", "--follow", "true").returncode)
 
+    def test_follow_finds_the_log_in_a_folder_whose_name_has_blanks(self):
+        self.folder = os.path.join(self.folder, "my work")
+        os.mkdir(self.folder)
+        job = self.on_login_node("ddprun", "submit", "--follow", "echo", "the", "log")
+        self.assertEqual(0, job.returncode, job.stderr)
+        self.assertIn("\nthe log\n", job.stdout)
+
     def test_follow_of_a_job_that_is_cancelled_does_not_end_with_0(self):
         script = 'scancel "$SLURM_JOB_ID"; sleep 60'
         job = self.on_login_node("ddprun", "submit", "--follow", "sh", "-c", script)

@@ -87,6 +87,10 @@ TEST(JobField, IsAWordOfScontrol) {
   EXPECT_EQ(ReadJobField("Reason", text), "TimeLimit");
   EXPECT_EQ(ReadJobField("State", text), "");
   EXPECT_EQ(ReadJobField("JobId", "JobId=7 JobName=a"), "7");
+  const std::string paths = "StdErr=/my work/a b.err StdIn=/dev/null StdOut=/my work/a b.out \n";
+  EXPECT_EQ(ReadJobField("StdErr", paths), "/my work/a b.err");
+  EXPECT_EQ(ReadJobField("StdOut", paths), "/my work/a b.out");
+  EXPECT_EQ(ReadJobField("Power", "Power= Nice=0"), "");
   EXPECT_EQ(ReadJobField("JobState", "slurm_load_jobs error: Invalid job id specified"), "");
 }
 
