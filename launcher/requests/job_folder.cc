@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <vector>
@@ -59,14 +60,32 @@ std::vector<std::string> FoldersOfJob(const std::string& where, const std::strin
   return found;
 }
 
+// Reads lines of squeue with a job's name, its number and its folder, and returns each number with
+// its folder once. An element of an array has a number of its own, which its run knows; of a
+// heterogeneous job, which has a line for each group ("18+0"), the run knows the number in the
+// name.
+std::vector<std::string> NumbersAndFolders(const std::string& text) {
+  std::vector<std::string> found;
+  for (const std::string& line : SplitLines(text)) {
+    const size_t name_end = std::min(line.find(' '), line.size());
+    const size_t number_end = line.find(' ', name_end + 1);
+    if (number_end == line.npos) continue;
+    const size_t plus = line.find('+');
+    std::string entry = plus < name_end ? line.substr(0, plus) + line.substr(number_end)
+                                        : line.substr(name_end + 1);
+    if (std::ranges::find(found, entry) == found.end()) found.push_back(std::move(entry));
+  }
+  return found;
+}
+
 // Returns the run folder of a SLURM job.
 Result<std::string> FolderOfSlurmJob(const std::string& job, const Environment& env) {
   DDPRUN_ASSIGN(const std::string squeue, FindSlurmProgram("squeue", env));
-  // An element of an array has a number of its own, which its run knows.
-  const auto output = RunForOutput({squeue, "-h", "-j", job, "-t", "RUNNING", "-o", "%A %Z"}, env,
-                                   /*with_stderr=*/false, std::chrono::minutes(1));
+  const auto output =
+      RunForOutput({squeue, "-h", "-j", job, "-t", "RUNNING", "-o", "%i %A %Z"}, env,
+                   /*with_stderr=*/false, std::chrono::minutes(1));
   const std::vector<std::string> lines =
-      SplitLines(output && output->status == 0 ? output->text : "");
+      NumbersAndFolders(output && output->status == 0 ? output->text : "");
   if (lines.empty()) {
     return NoSuchRun(job, "SLURM has no running job " + job + ".",
                      "See squeue --me. scancel ends a job that waits. A run without SLURM is named "
@@ -102,7 +121,7 @@ Result<std::string> FolderOfJob(const std::string& job, const Environment& env) 
                      "job, or put the\nfile there: touch " +
                          job + "/save, or " + job + "/stop.");
   }
-  const bool number = !job.empty() && job.find_first_not_of("0123456789_") == job.npos;
+  const bool number = !job.empty() && job.find_first_not_of("0123456789_+") == job.npos;
   if (number && !fs::exists(job, ignored)) return FolderOfSlurmJob(job, env);
   return NoSuchRun(job, job + " is neither the folder of a run nor the number of a SLURM job.",
                    "A run's folder has run.lock in it: runs/NAME.");

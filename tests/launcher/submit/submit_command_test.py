@@ -140,13 +140,31 @@ class Requests(Command):
         self.assertEqual([], self.requests())
 
     def test_find_the_run_of_a_slurm_job(self):
-        self.program("squeue", f'[ "$3" = 17_1 ] && echo 18 {self.folder}')
+        self.program("squeue", f'[ "$3" = 17_1 ] && echo 17_1 18 {self.folder}')
         job = self.run_ddprun("save", "17_1")
         self.assertEqual(0, job.returncode, job.stderr)
         self.assertEqual(["save"], self.requests())
 
+    def test_find_the_run_of_a_heterogeneous_job(self):
+        self.program("squeue", f"""
+            case $3 in
+                18) echo 18+0 18 {self.folder}; echo 18+1 19 {self.folder} ;;
+                19 | 18+1) echo 18+1 19 {self.folder} ;;
+            esac""")
+        for name in ("18", "18+1", "19"):
+            job = self.run_ddprun("save", name)
+            self.assertEqual(0, job.returncode, job.stderr)
+        self.assertEqual(["save"], self.requests())
+
+    def test_of_elements_of_an_array_need_one_name(self):
+        self.program("squeue", f"echo 18_0 20 {self.folder}; echo 18_1 18 {self.folder}")
+        job = self.run_ddprun("save", "18")
+        self.assertEqual(2, job.returncode)
+        self.assertIn("Name one element of the array, such as 18_0.", job.stderr)
+        self.assertEqual([], self.requests())
+
     def test_of_other_jobs_name_what_to_do(self):
-        self.program("squeue", f'[ "$3" = 19 ] && echo 19 {self.folder}')
+        self.program("squeue", f'[ "$3" = 19 ] && echo 19 19 {self.folder}')
         job = self.run_ddprun("save", "19")
         self.assertEqual(2, job.returncode)
         self.assertIn("scancel -s USR1 19", job.stderr)
