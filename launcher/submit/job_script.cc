@@ -95,9 +95,11 @@ std::string JobScript(const SubmitWords& words,
   for (const std::string& option : options) text += "#SBATCH " + QuoteForSbatch(option) + "\n";
   text += "\n# The secret by which the nodes know each other.\nDDPRUN_TOKEN=\"$(" +
           QuoteForShell(program) + " token)\" || exit\nexport DDPRUN_TOKEN\n";
-  // srun has not read the job's --cpus-per-task since SLURM 22.05.
   text += "srun --kill-on-bad-exit=";
   text += words.elastic ? "0 --no-kill" : "1";
+  // Without it, srun passes no token on if sbatch has got --export=NONE, or names of variables.
+  text += " --export=ALL";
+  // srun has not read the job's --cpus-per-task since SLURM 22.05.
   if (words.HasAny("cpus-per-task")) text += " --cpus-per-task=\"$SLURM_CPUS_PER_TASK\"";
   text += " \\\n  " + QuoteForShell(program);
   const bool given = std::ranges::any_of(

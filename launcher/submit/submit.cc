@@ -56,9 +56,11 @@ Result<Target> CheckTarget(const SubmitWords& words, const Environment& env) {
   return ResolveTarget(options, env, ProgramFolder());
 }
 
-// Returns "ddprun" if the shell of a job finds this program by its name, else its path.
-std::string ProgramName(const Environment& env) {
+// Returns "ddprun" if the shell of a job finds this program by its name, else its path. With
+// --export the shell may not get this PATH.
+std::string ProgramName(const SubmitWords& words, const Environment& env) {
   const std::string own = ProgramFolder() + "/ddprun";
+  if (words.HasAny("export") || env.Get("SBATCH_EXPORT")) return own;
   const Result<std::string> found = FindProgram("ddprun", env);
   std::error_code ignored;
   const bool same =
@@ -97,7 +99,7 @@ Result<int> RunSubmit(const std::vector<std::string>& args, const Environment& e
   }
   DDPRUN_ASSIGN(const Target target, CheckTarget(words, env));
   const bool trainer = target.is_trainer_config;
-  const std::string text = JobScript(words, ProgramName(env), trainer, args);
+  const std::string text = JobScript(words, ProgramName(words, env), trainer, args);
   if (words.dry_run) {
     std::fputs(text.c_str(), stdout);
     return 0;

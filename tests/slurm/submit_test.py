@@ -75,6 +75,17 @@ class Submit(case.SlurmTest):
         asked = self.on_login_node("ddprun", "stop", job)
         self.assertEqual(2, asked.returncode, asked.stdout)
 
+    def test_a_job_without_the_users_environment_has_the_program_and_the_token(self):
+        for value in ("NONE", "HOME"):
+            job = self.submit("--export", value, "-N2", "true")
+            state = self.end_of(job)[0]
+            path = os.path.join(self.folder, f"runs/slurm/true-{job}.out")
+            with open(path, encoding="utf-8") as file:
+                log = file.read()
+            self.assertEqual("COMPLETED", state, log)
+            self.assertIn("all nodes joined nnodes=2", log)
+            self.assertNotIn("or a token", log)
+
     def test_values_reach_slurm_as_they_are(self):
         comment = """it's "x" #y $HOME \\z"""
         job = self.submit("--hold", "--comment", comment, "-J", "two words", "-N2", "-t", "90m",

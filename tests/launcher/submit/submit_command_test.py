@@ -92,7 +92,7 @@ class Submit(Command):
             for check in checks:
                 done = subprocess.run([*check, path], capture_output=True, text=True)
                 self.assertEqual("", done.stdout + done.stderr, path)
-        self.program("srun", 'shift 2; exec "$@"')
+        self.program("srun", 'shift 3; exec "$@"')
         self.program("ddprun", 'printf "<%s>" "$@"')
         path = {"PATH": f"{self.bin}:/usr/bin:/bin", "SLURM_CPUS_PER_TASK": "2"}
         text = odd.read_text().replace(DDPRUN, "ddprun")
