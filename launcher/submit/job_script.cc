@@ -60,7 +60,7 @@ std::vector<std::string> DefaultOptions(const SubmitWords& words, bool trainer) 
   add("ntasks ntasks-per-node ntasks-per-gpu ntasks-per-socket ntasks-per-core gpus-per-task",
       "--ntasks-per-node=1");
   if (trainer) add("signal", "--signal=USR1@90");
-  if (words.elastic) add("no-kill", "--no-kill");
+  if (words.outlives_nodes) add("no-kill", "--no-kill");
   add("no-requeue", "--requeue");
   add("open-mode", "--open-mode=append");
   const std::string job = words.HasAny("array") ? "%A_%a" : "%j";
@@ -96,15 +96,16 @@ std::string JobScript(const SubmitWords& words,
   text += "\n# The secret by which the nodes know each other.\nDDPRUN_TOKEN=\"$(" +
           QuoteForShell(program) + " token)\" || exit\nexport DDPRUN_TOKEN\n";
   text += "srun --kill-on-bad-exit=";
-  text += words.elastic ? "0 --no-kill" : "1";
+  text += words.outlives_nodes ? "0 --no-kill" : "1";
   // Without it, srun passes no token on if sbatch has got --export=NONE, or names of variables.
   text += " --export=ALL";
   // srun has not read the job's --cpus-per-task since SLURM 22.05.
   if (words.HasAny("cpus-per-task")) text += " --cpus-per-task=\"$SLURM_CPUS_PER_TASK\"";
   text += " \\\n  " + QuoteForShell(program);
-  const bool given = std::ranges::any_of(
-      words.ddprun, [](const std::string& word) { return word.starts_with("--requeue"); });
-  if (!given && !words.HasAny("no-requeue")) text += " --requeue=3";
+  // With torchrun's exit codes, no batch script could do what --requeue leaves to it.
+  const bool torchrun = ValueAmong(words.ddprun, "exit_code") == "torchrun";
+  const bool given = !ValueAmong(words.ddprun, "requeue").empty();
+  if (!given && !torchrun && !words.HasAny("no-requeue")) text += " --requeue=3";
   if (!words.ddprun.empty()) text += " " + Joined(words.ddprun);
   if (words.target.empty()) return text + "\n";  // --resume RUN
   return text + (words.target.front().starts_with('-') ? " -- " : " ") + Joined(words.target) +

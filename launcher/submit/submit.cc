@@ -46,6 +46,11 @@ Result<Target> CheckTarget(const SubmitWords& words, const Environment& env) {
   for (const std::string& word : words.ddprun) {
     if (!word.starts_with("--nnodes=")) args.push_back(word);  // its nodes meet by srun's variables
   }
+  // --spares wants several nodes and a back end that replaces them, as the job will have.
+  if (const auto spares = ParseInt(ValueAmong(words.ddprun, "spares")); spares && *spares > 0) {
+    args.push_back("--nnodes=" + std::to_string(words.Nodes().value_or(*spares + 2) - *spares));
+    if (ValueAmong(args, "rdzv_backend").empty()) args.emplace_back("--rdzv_backend=c10d");
+  }
   args.emplace_back("--");
   args.insert(args.end(), words.target.begin(), words.target.end());
   DDPRUN_ASSIGN(auto parsed, ParseOptions(args, env));

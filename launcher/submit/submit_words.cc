@@ -84,6 +84,15 @@ std::string Spelled(std::string_view text, char from, char to) {
   return result;
 }
 
+Error Contradict(const std::string& where, std::string what, std::string hint) {
+  return Error{.code = Code::kUsage,
+               .title = "FLAGS CONTRADICT",
+               .where = where,
+               .what = std::move(what),
+               .hint = std::move(hint),
+               .page = "flags-contradict"};
+}
+
 Status Refuse(const GivenFlag& given, const SubmitWords& words) {
   const std::string name =
       (given.flag.name.size() > 1 ? "--" : "-") + Spelled(given.flag.name, '_', '-');
@@ -102,12 +111,8 @@ Status Refuse(const GivenFlag& given, const SubmitWords& words) {
   if ((given.flag.name != "nodes" && given.flag.name != "nnodes") || !words.HasAny("nodes")) {
     return {};
   }
-  return Error{.code = Code::kUsage,
-               .title = "FLAGS CONTRADICT",
-               .where = name,
-               .what = "The number of nodes is given twice.",
-               .hint = "Give it once: --nodes=N, or --nnodes=MIN:MAX for an elastic job.",
-               .page = "flags-contradict"};
+  return Contradict(name, "The number of nodes is given twice.",
+                    "Give it once: --nodes=N, or --nnodes=MIN:MAX for an elastic job.");
 }
 
 void Add(const GivenFlag& given, SubmitWords& words) {
@@ -126,15 +131,79 @@ void Add(const GivenFlag& given, SubmitWords& words) {
     words.sbatch.push_back("--" + Spelled(name, '_', '-') + value);
   } else {
     const size_t colon = name == "nnodes" ? given.value.find(':') : std::string::npos;
-    words.elastic = words.elastic || colon != std::string::npos;
+    const bool elastic = colon != std::string::npos;
+    words.outlives_nodes = words.outlives_nodes || elastic;
     // A job of SLURM never grows, so an elastic one begins with MAX nodes.
     if (name == "nnodes") words.sbatch.push_back("--nodes=" + given.value.substr(colon + 1));
     // srun's variables have a fixed number of nodes.
-    if (name != "nnodes" || words.elastic) words.ddprun.push_back("--" + std::string(name) + value);
+    if (name != "nnodes" || elastic) words.ddprun.push_back("--" + std::string(name) + value);
   }
 }
 
+// Adds the nodes of --spares to those that ddprun's --nnodes has named. sbatch's --nodes has all.
+Status AddSpares(bool nnodes_given, SubmitWords& words) {
+  const int64_t spares = ParseInt(ValueAmong(words.ddprun, "spares")).value_or(0);
+  if (spares <= 0) return {};
+  words.outlives_nodes = true;
+  auto nodes = words.Nodes();
+  if (!nodes) return {};
+  for (std::string& option : words.sbatch) {
+    if (!nnodes_given || !option.starts_with("--nodes=")) continue;
+    *nodes += spares;
+    option = "--nodes=" + std::to_string(*nodes);
+  }
+  if (*nodes - spares >= 2) return {};
+  return Contradict("--spares",
+                    "The job has " + CountText(*nodes, "node") + ", of which --spares=" +
+                        std::to_string(spares) + " wait for the loss of another.",
+                    "At least 2 nodes train: give --nodes=" + std::to_string(spares + 2) +
+                        " or more, or leave --spares out.");
+}
+
+// Returns how many tasks sbatch starts on each node, or on some; 1 if that depends on more than the
+// options say.
+int64_t TasksPerNode(const SubmitWords& words) {
+  if (const auto tasks = ParseInt(ValueAmong(words.sbatch, "ntasks-per-node"))) return *tasks;
+  const auto tasks = ParseInt(ValueAmong(words.sbatch, "ntasks"));
+  const auto nodes = words.Nodes();
+  if (!tasks || !nodes || *nodes < 1 || !words.HasAny("nodes")) return 1;
+  return (*tasks + *nodes - 1) / *nodes;
+}
+
+// Refuses what an agent of the job would refuse (launcher/cluster/complete_options.cc), before the
+// job waits for hours.
+Status CheckTasks(const SubmitWords& words) {
+  const int64_t tasks = TasksPerNode(words);
+  const std::string workers = ValueAmong(words.ddprun, "nproc_per_node");
+  const std::string agents = "sbatch starts " + CountText(tasks, "task") + " a node";
+  if (tasks <= 1) return {};
+  if (!ValueAmong(words.ddprun, "nnodes").empty()) {
+    return Contradict("--nnodes", agents + ", and an elastic job needs one agent a node.",
+                      "Leave --ntasks and --ntasks-per-node out; --nproc_per_node=" +
+                          std::to_string(tasks) + " starts as many workers.");
+  }
+  if (workers.empty() || workers == "1" || workers == std::to_string(tasks)) return {};
+  return Contradict("--nproc_per_node",
+                    agents +
+                        ", each of which is an agent with one worker,\nand --nproc_per_node is " +
+                        workers + ".",
+                    "Leave --nproc_per_node out, or --ntasks and --ntasks-per-node.");
+}
+
 }  // namespace
+
+std::string ValueAmong(const std::vector<std::string>& words, std::string_view name) {
+  const std::string option = "--" + std::string(name) + "=";
+  std::string value;  // the last one counts
+  for (const std::string& word : words) {
+    if (word.starts_with(option)) value = word.substr(option.size());
+  }
+  return value;
+}
+
+std::optional<int64_t> SubmitWords::Nodes() const {
+  return HasAny("nodes") ? ParseInt(ValueAmong(sbatch, "nodes")) : std::optional<int64_t>(1);
+}
 
 bool SubmitWords::HasAny(std::string_view names) const {
   return std::ranges::any_of(sbatch, [&](const std::string& option) {
@@ -172,6 +241,9 @@ Result<SubmitWords> SplitSubmit(const std::vector<std::string>& args) {
     DDPRUN_TRY(Refuse(given, words));
     Add(given, words);
   }
+  const auto is_nnodes = [](const GivenFlag& given) { return given.flag.name == "nnodes"; };
+  DDPRUN_TRY(AddSpares(std::ranges::any_of(split.flags, is_nnodes), words));
+  DDPRUN_TRY(CheckTasks(words));
   words.target.assign(args.begin() + static_cast<std::ptrdiff_t>(split.target_index), args.end());
   return words;
 }

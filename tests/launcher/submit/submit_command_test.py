@@ -48,6 +48,13 @@ class Submit(Command):
         self.assertEqual(0, job.returncode, job.stderr)
         self.assertEqual([self.bin], list(self.folder.iterdir()))
 
+    def test_takes_spares(self):
+        job = self.run_ddprun("submit", "--dry_run", "--nnodes=2", "--spares=1", "true")
+        self.assertEqual(0, job.returncode, job.stderr)
+        for words in ("#SBATCH --nodes=3\n", "#SBATCH --no-kill\n", "\nsrun --kill-on-bad-exit=0 ",
+                      " --spares=1 true\n"):
+            self.assertIn(words, job.stdout)
+
     def test_refused_by_sbatch_leaves_nothing(self):
         self.program("sbatch", 'echo "sbatch: error: invalid partition specified: x" >&2; exit 1')
         job = self.run_ddprun("submit", "-p", "x", "true")

@@ -35,7 +35,7 @@ TEST(SubmitWords, GoToTheProgramThatKnowsThem) {
   EXPECT_EQ(words.ddprun, (Words{"--nproc_per_node=4", "--hang_timeout=60", "--no_python"}));
   EXPECT_EQ(words.target, (Words{"t.py", "--nodes=9"}));
   EXPECT_TRUE(words.follow);
-  EXPECT_FALSE(words.dry_run || words.elastic || words.help);
+  EXPECT_FALSE(words.dry_run || words.outlives_nodes || words.help);
 }
 
 TEST(SubmitWords, OfTheNumberOfNodesGoToSbatch) {
@@ -44,8 +44,32 @@ TEST(SubmitWords, OfTheNumberOfNodesGoToSbatch) {
   const SubmitWords elastic = Split({"--nnodes=1:2", "x"});
   EXPECT_EQ(elastic.sbatch, Words{"--nodes=2"});
   EXPECT_EQ(elastic.ddprun, Words{"--nnodes=1:2"});
-  EXPECT_TRUE(elastic.elastic);
+  EXPECT_TRUE(elastic.outlives_nodes);
   HintFor({"--nodes=2", "--nnodes=2", "x"});
+}
+
+TEST(SubmitWords, OfSparesAddTheirNodes) {
+  const SubmitWords counted = Split({"--spares=2", "--nnodes=3", "x"});
+  EXPECT_EQ(counted.sbatch, Words{"--nodes=5"});
+  EXPECT_EQ(counted.ddprun, Words{"--spares=2"});
+  EXPECT_TRUE(counted.outlives_nodes);
+  EXPECT_EQ(Split({"--nodes=5", "--spares=2", "x"}).sbatch, Words{"--nodes=5"});
+  EXPECT_EQ(Split({"--nodes=3-5", "--spares=2", "x"}).sbatch, Words{"--nodes=3-5"});
+  EXPECT_NE(HintFor({"--nodes=3", "--spares=2", "x"}).find("--nodes=4 or more"), std::string::npos);
+  HintFor({"--spares=1", "x"});
+}
+
+TEST(SubmitWords, OfTasksAndWorkersHaveToFit) {
+  HintFor({"--ntasks-per-node=4", "--nproc_per_node=2", "x"});
+  HintFor({"--nodes=2", "--ntasks=8", "--nproc_per_node=2", "x"});
+  HintFor({"--ntasks-per-node=2", "--nnodes=1:2", "x"});
+  for (const Words& words :
+       {Words{"--ntasks-per-node=4", "--nproc_per_node=4", "x"}, Words{"--ntasks-per-node=4", "x"},
+        Words{"--ntasks-per-node=1", "--nproc_per_node=4", "x"},
+        Words{"--nodes=2", "--ntasks=2", "--nproc_per_node=4", "x"},
+        Words{"--ntasks=2", "--nproc_per_node=4", "x"}}) {  // perhaps on two nodes
+    Split(words);
+  }
 }
 
 TEST(SubmitWords, ThatBothProgramsReadDifferentlyAreRefused) {
@@ -85,6 +109,11 @@ TEST(JobScript, OfAConfigSavesBeforeTheLimitAndMayBeRequeued) {
                       "--cpus-per-task=\"$SLURM_CPUS_PER_TASK\" \\"))
       << text;
   EXPECT_TRUE(text.ends_with(" 'dir/a b.json'\n")) << text;
+}
+
+TEST(JobScript, HasNoRequeueWithTheExitCodesOfTorchrun) {
+  const std::string text = JobScript(Split({"--exit_code=torchrun", "t.json"}), "ddprun", true, {});
+  EXPECT_EQ(text.find("--requeue=3"), std::string::npos) << text;
 }
 
 TEST(JobScript, LeavesTheUsersOptionsAlone) {
