@@ -1,4 +1,6 @@
 // Steps of SLURM: one agent a node, or one agent a task if a node has several tasks.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -52,16 +54,27 @@ std::string CoresNote(const Environment& env) {
 }
 
 // Returns a place of one agent for a batch script or salloc's shell, with a note if the job has
-// several nodes; nullopt outside of SLURM.
+// several nodes, or if the shell may be on none of them; nullopt outside of SLURM.
 std::optional<ClusterPlace> PlaceWithoutStep(const Environment& env) {
   const std::optional<std::string> job = env.Get("SLURM_JOB_ID");
   const auto nodes = ParseInt(env.GetOr("SLURM_JOB_NUM_NODES", "1"));
-  if (!job || nodes.value_or(1) < 2) return std::nullopt;
+  // salloc's shell runs where the user has typed salloc, often on a login node.
+  const bool is_node = env.Get("SLURMD_NODENAME").has_value();
+  if (!job || (is_node && nodes.value_or(1) < 2)) return std::nullopt;
   ClusterPlace place;
   place.notes.push_back("inside SLURM job " + MakePrintable(*job) + " of " +
-                        CountText(*nodes, "node") +
-                        ", but not under srun: this node alone. For all nodes: srun ddprun ...");
+                        CountText(nodes.value_or(1), "node") + ", but not under srun: " +
+                        (is_node ? "this node alone. For all nodes: srun ddprun ..."
+                                 : "the machine of salloc's shell alone. For the job's nodes: srun "
+                                   "ddprun ..."));
   return place;
+}
+
+// Returns a warning in a shell of a step of several tasks.
+std::string ShellNote(const SlurmStep& step, const Environment& env) {
+  if (step.num_tasks < 2 || !env.Get("SLURM_PTY_PORT") || ::isatty(STDIN_FILENO) == 0) return "";
+  return "in a shell of srun --pty no other of the step's " + CountText(step.num_tasks, "agent") +
+         " comes: --standalone trains without them";
 }
 
 Result<std::optional<ClusterPlace>> FindSlurmPlace(const Environment& env) {
@@ -80,6 +93,7 @@ Result<std::optional<ClusterPlace>> FindSlurmPlace(const Environment& env) {
   const auto gpus = ParseInt(env.GetOr("SLURM_GPUS_ON_NODE", "0")).value_or(0);
   if (!place.share) place.gpus = static_cast<int>(std::clamp<int64_t>(gpus, 0, INT32_MAX));
   if (std::string note = CoresNote(env); !note.empty()) place.notes.push_back(std::move(note));
+  if (std::string note = ShellNote(step, env); !note.empty()) place.notes.push_back(note);
   if (place.share && step.tasks_here() > 1 && place.share->workers == 1) {
     place.notes.emplace_back(
         "--gpus-per-task=1 hides the other GPUs of the node from each worker, so NCCL may not use "

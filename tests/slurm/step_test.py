@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import random
 import re
 import subprocess
@@ -29,6 +30,19 @@ dist.all_reduce(value)
 print("SUM", int(value), flush=True)
 dist.destroy_process_group()
 """
+
+
+def read_until_closed(screen):
+    """Returns what a terminal has got until all programs have closed it."""
+    out = b""
+    while True:
+        try:
+            part = screen.read(65536)
+        except OSError:  # EIO: closed
+            part = b""
+        if not part:
+            return out.decode(errors="replace")
+        out += part
 
 
 class StepTest(slurm_test_case.SlurmTest):
@@ -135,8 +149,30 @@ class StepTest(slurm_test_case.SlurmTest):
         commands = f"{DDPRUN} {self.place}; srun {DDPRUN} {self.place}"
         done = self.srun("-N2", "bash", "-c", commands, program="salloc")
         self.assertEqual(done.code, 0, done.out)
-        self.assertEqual(done.out.count("of 2 nodes, but not under srun: this node"), 1, done.out)
+        said = "of 2 nodes, but not under srun: the machine of salloc's"
+        self.assertEqual(done.out.count(said), 1, done.out)
         self.assertEqual([place["WORLD_SIZE"] for place in done.places()], ["1", "2", "2"])
+
+    def test_a_shell_of_salloc_says_that_it_is_on_no_node_of_the_job(self):
+        done = self.srun("-N1", DDPRUN, self.place, program="salloc")
+        self.assertEqual(done.code, 0, done.out)
+        self.assertEqual([place["host"] for place in done.places()], ["ctl"], done.out)
+        said = "of 1 node, but not under srun: the machine of salloc's shell alone"
+        self.assertIn(said, done.out)
+
+    def test_a_shell_of_several_tasks_says_that_the_others_do_not_come(self):
+        # srun --pty gives a terminal to the first task only; the shells of the others end at once.
+        place = f"[ $SLURM_PROCID != 0 ] || {DDPRUN} --rdzv_conf=join_timeout=1 {self.place}"
+        words = [slurm_test_case.CLUSTER, "exec", "srun", "-n2", "--pty", "bash", "-c", place]
+        terminal, ours = pty.openpty()
+        with open(terminal, "rb", buffering=0) as screen:
+            with subprocess.Popen(words, env=self.env, cwd=self.folder, stdin=ours, stdout=ours,
+                                  stderr=ours) as step:
+                os.close(ours)
+                out = read_until_closed(screen)
+                step.wait(slurm_test_case.DEADLINE_S)
+        self.assertIn("in a shell of srun --pty no other of the step's 2 agents comes: "
+                      "--standalone", out)
 
     def test_two_steps_of_one_allocation_do_not_disturb_each_other(self):
         one = f"srun --overlap -N2 {DDPRUN} {self.place}"
