@@ -212,6 +212,24 @@ class EndOfTheJobTest(Jobs):
         self.assertRegex(self.output(job), self.SAID + r" [0-8]:\d\d;")
 
 
+class ChangedConfigTest(Jobs):
+    CONF = "KillWait=10"
+
+    def test_of_a_job_that_waits_for_its_next_start_is_named(self):
+        config = CONFIG.replace("STEPS", str(ENDLESS)).replace("FOLDER", self.folder)
+        path = self.write("train.json", config)
+        job = self.sbatch(f"exec srun {DDPRUN} --requeue=3 {path}\n", "-N1", "--open-mode=append")
+        self.addCleanup(self.cluster, "exec", "scancel", job, check=False)
+        self.wait_for_steps(job)
+        self.cluster("exec", "scancel", "-s", "USR1", job)
+        self.wait_for_text(job, "back into SLURM's queue")
+        self.write("train.json", config.replace('"momentum": 0.9', '"momentum": 0.8'))
+        self.begin_again(job)
+        self.wait_for_text(job, f"a config that differs from that of {self.folder}/run: training "
+                                "begins at step 1. To go on with that run: ddprun --resume "
+                                f"{self.folder}/run\n")
+
+
 class PrivateFoldersTest(Jobs):
     """Each node has a folder of its own, and the job starts again on other nodes."""
     NODES = "3"

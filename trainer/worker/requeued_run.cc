@@ -58,6 +58,13 @@ void AskNodesForRun(const Config& config,
               .page = "no-shared-folder"});
   }
   if (!begins_anew || !start.folder.made) return;
+  if (const auto others = FoldersOfOtherConfigs(config, environment); !others.empty()) {
+    start.notes.push_back(
+        "SLURM has started this job again, with a config that differs from that of " +
+        others.back() + ": training begins at step 1. To go on with that run: " +
+        "ddprun --resume " + others.back());
+    return;
+  }
   start.notes.push_back(
       "SLURM has started this job again, and its nodes have no checkpoint of the "
       "run: training begins at step 1. If an earlier start has saved one, it is "

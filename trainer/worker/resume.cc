@@ -11,6 +11,9 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
+#include "base/read_file.h"
+#include "base/run_requests.h"
+#include "base/text.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_text.h"
 #include "trainer/job/run_text.h"
@@ -43,6 +46,11 @@ struct JobNames {
   std::vector<std::string> restarted;  // names under which the job may already have a folder
 };
 
+// Returns the begin of a SLURM job's name; the hash of the config follows.
+std::string SlurmMark(const std::string& id, const Environment& environment) {
+  return "slurm " + environment.GetOr("SLURM_CLUSTER_NAME", "") + " " + id + " ";
+}
+
 // Returns the job's names. Each launcher that can restart a job has its own name for it.
 JobNames NamesOfJob(const Config& config, const Environment& environment) {
   JobNames names;
@@ -57,8 +65,7 @@ JobNames NamesOfJob(const Config& config, const Environment& environment) {
   if (elastic != "none") add("elastic " + elastic, IsRestart(environment));
   if (const auto id = environment.Get("SLURM_JOB_ID")) {
     // One allocation may train several configs.
-    add("slurm " + environment.GetOr("SLURM_CLUSTER_NAME", "") + " " + *id + " " +
-            ConfigHash(WriteResolvedConfig(config)),
+    add(SlurmMark(*id, environment) + ConfigHash(WriteResolvedConfig(config)),
         IsAbove0(environment, "SLURM_RESTART_COUNT"));
   }
   return names;
@@ -178,6 +185,22 @@ bool IsRestart(const Environment& environment) {
 
 RunStart FindRunStart(const Config& config, const Environment& environment) {
   return Chooser(config, environment).Choose();
+}
+
+std::vector<std::string> FoldersOfOtherConfigs(const Config& config,
+                                               const Environment& environment) {
+  const std::string mark = SlurmMark(environment.GetOr("SLURM_JOB_ID", ""), environment);
+  const std::string own = mark + ConfigHash(WriteResolvedConfig(config));
+  std::vector<std::string> folders;
+  for (const std::string& run :
+       ValueOrThrow(RunFoldersOfName(NamedAfterJob(config, environment)))) {
+    const std::string lock = ReadIfReadable(run + "/" + kRunLock).value_or("");
+    const std::vector<std::string> lines = SplitLines(lock);
+    const bool of_job =
+        std::ranges::any_of(lines, [&](const std::string& line) { return line.starts_with(mark); });
+    if (of_job && std::ranges::find(lines, own) == lines.end()) folders.push_back(run);
+  }
+  return folders;
 }
 
 RunStart ChooseRunStart(const Config& config, const Environment& environment, double unix_seconds) {

@@ -38,6 +38,10 @@ bool IsRestart(const Environment& environment);
 // result has no folder. Call it on one rank. Throws Failure if there is no checkpoint to resume
 // from (page "no-checkpoint"), another process trains in the folder, or a file cannot be read.
 RunStart FindRunStart(const Config& config, const Environment& environment);
+// Returns the folders of this SLURM job's runs whose config differs from `config`, if they have its
+// name: the runs that FindRunStart() passes over after somebody has changed the config's file.
+std::vector<std::string> FoldersOfOtherConfigs(const Config& config,
+                                               const Environment& environment);
 // Calls FindRunStart(), and makes a new folder if there is none. Call it once, on rank 0.
 RunStart ChooseRunStart(const Config& config, const Environment& environment, double unix_seconds);
 
