@@ -16,7 +16,7 @@ namespace {
 
 // SLURM's default, for machines on which scontrol does not answer.
 constexpr std::chrono::seconds kUsualKillWait{30};
-constexpr std::chrono::seconds kPatience{1};
+constexpr std::chrono::seconds kPatience{5};  // slurmctld may be busy: it has just started a job
 constexpr int64_t kMost = 1'000'000'000;
 
 std::optional<std::chrono::seconds> ReadOneTime(std::string_view text) {

@@ -19,7 +19,7 @@ std::optional<std::chrono::seconds> ReadKillWait(std::string_view config);
 
 // Returns the environment of a SLURM job with SLURM_JOB_END_TIME, which old versions of SLURM do
 // not set. Sets DDPRUN_KILL_WAIT, too, if `asks_kill_wait`: SLURM's KillWait in seconds. Asks
-// squeue and scontrol, and waits at most a second for each.
+// squeue and scontrol, and waits at most five seconds for each.
 Environment WithSlurmTimes(Environment env, bool asks_kill_wait);
 
 }  // namespace ddprun::launcher

@@ -36,6 +36,16 @@ class Jobs(slurm_test_case.SlurmTest):
                 return False
         self.wait_for(trained, lambda: f"a step of {path}:\n{self.output(job)}")
 
+    def slow_program(self, name, before):
+        """Makes a program of SLURM's that runs a line of bash first. Returns a PATH for jobs."""
+        tools = os.path.join(self.folder, "tools")
+        os.mkdir(tools)
+        program = os.path.join(tools, name)
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(f'#!/bin/bash\n{before}\nexec {shutil.which(name)} "$@"\n')
+        os.chmod(program, 0o755)
+        return f"{tools}:{os.environ['PATH']}"
+
     def begin_again(self, job, *changes):
         """Waits until the job is in the queue again, and shortens its pause of two minutes."""
         self.wait_for(lambda: self.state(job) == "PENDING",
@@ -168,18 +178,12 @@ class SeveralNodesTest(Jobs):
 
     def test_a_node_that_ends_first_does_not_keep_the_job_from_the_queue(self):
         # srun ends the step after the agent of the other node, and scontrol takes its time.
-        tools = os.path.join(self.folder, "tools")
-        os.mkdir(tools)
-        slow = os.path.join(tools, "scontrol")
-        with open(slow, "w", encoding="utf-8") as file:
-            file.write('#!/bin/bash\n[ "$2" != job ] || sleep 1\n'
-                       f'exec {shutil.which("scontrol")} "$@"\n')
-        os.chmod(slow, 0o755)
+        path = self.slow_program("scontrol", '[ "$2" != job ] || sleep 1')
         config = CONFIG.replace("STEPS", str(ENDLESS)).replace("FOLDER", self.folder)
         config = self.write("train.json", config)
         script = f"exec srun --kill-on-bad-exit=1 {DDPRUN} --requeue=3 {config}\n"
         job = self.sbatch(script, "-N2", "--ntasks-per-node=1", "--open-mode=append",
-                          f"--export=ALL,PATH={tools}:{os.environ['PATH']}")
+                          f"--export=ALL,PATH={path}")
         self.addCleanup(self.cluster, "exec", "scancel", job, check=False)
         self.wait_for_steps(job)
         self.cluster("exec", "scancel", "-s", "USR1", job)
@@ -202,13 +206,19 @@ class EndOfTheJobTest(Jobs):
         job = self.submit("#SBATCH -N1 -t 10 --array=0-1",
                           "-o", os.path.join(self.folder, "out.%A_%a"))
         for element in (0, 1):
-            self.wait_for_steps(job, f"run_{element}")
+            self.wait_for_text(f"{job}_{element}", "\nstep ")
             self.assertIn(self.SAID, self.output(f"{job}_{element}"))
+
+    def test_is_known_although_slurm_answers_late(self):
+        path = self.slow_program("squeue", "sleep 1.5")
+        job = self.submit("#SBATCH -N1 -t 10", f"--export=ALL,PATH={path}")
+        self.wait_for_text(job, "\nstep ")
+        self.assertIn(self.SAID, self.output(job))
 
     def test_is_that_of_the_first_group_of_a_heterogeneous_job_that_ends(self):
         job = self.submit("#SBATCH -N1 -t 10\n#SBATCH hetjob\n#SBATCH -N1 -t 9",
                           srun="srun --het-group=0,1")
-        self.wait_for_steps(job)
+        self.wait_for_text(job, "\nstep ")
         self.assertRegex(self.output(job), self.SAID + r" [0-8]:\d\d;")
 
 
