@@ -17,9 +17,21 @@ namespace {
 
 constexpr int kMaxTasks = 1 << 16;
 
+// Returns whether SLURM shows each task fewer GPUs than its node has tasks, as --gpus-per-task=1,
+// --ntasks-per-gpu=1 and most forms of --gpu-bind do. SLURM_GPUS_PER_TASK does not say it: srun
+// does not set it, and with --gpu-bind=none the tasks of a batch script that has it see all GPUs.
+bool HidesGpus(const SlurmStep& step, const Environment& env) {
+  const std::string visible = env.GetOr("CUDA_VISIBLE_DEVICES", "");
+  if (visible.empty()) return false;
+  const int64_t seen = 1 + std::ranges::count(visible, ',');
+  // A task that is alone on its node sees as much as a task of another node.
+  if (step.tasks_here() == 1) return seen == 1;
+  const int64_t of_node = ParseInt(env.GetOr("SLURM_GPUS_ON_NODE", "")).value_or(0);
+  return seen < std::min<int64_t>(step.tasks_here(), of_node);
+}
+
 // Returns nullopt if no agent of the step shares its host with another: hosts are then counted like
-// agents. With --gpus-per-task each task sees one GPU, which its worker has to itself like a host
-// of its own.
+// agents. A worker that sees no GPU of the others has its own to itself, like a host of its own.
 std::optional<HostShare> ShareOf(const SlurmStep& step, const Environment& env) {
   if (static_cast<size_t>(step.num_tasks) == step.nodes.size()) return std::nullopt;
   const int node = static_cast<int>(step.node);
@@ -34,7 +46,7 @@ std::optional<HostShare> ShareOf(const SlurmStep& step, const Environment& env) 
   if (of_node && cores >= *of_node) {
     share.threads = static_cast<int>(std::max<int64_t>(1, *of_node / step.tasks_here()));
   }
-  if (env.GetOr("SLURM_GPUS_PER_TASK", "") != "1") return share;
+  if (!HidesGpus(step, env)) return share;
   share.first_local_rank = 0;
   share.workers = 1;
   share.host = step.place();
@@ -96,8 +108,8 @@ Result<std::optional<ClusterPlace>> FindSlurmPlace(const Environment& env) {
   if (std::string note = ShellNote(step, env); !note.empty()) place.notes.push_back(note);
   if (place.share && step.tasks_here() > 1 && place.share->workers == 1) {
     place.notes.emplace_back(
-        "--gpus-per-task=1 hides the other GPUs of the node from each worker, so NCCL may not use "
-        "peer access: --gpus-per-node with --ntasks-per-node keeps it");
+        "SLURM hides the other GPUs of the node from each worker (--gpus-per-task, --gpu-bind), so "
+        "NCCL may not use peer access: --gpus-per-node with --ntasks-per-node keeps it");
   }
   return std::optional(std::move(place));
 }

@@ -47,6 +47,7 @@ class SlurmTest(unittest.TestCase):
     NODES = "2"
     CONF = ""  # further lines of slurm.conf
     CPUS = 4
+    GPUS = 0  # of each node; they do not work, but SLURM gives them to tasks
     maxDiff = None
 
     @classmethod
@@ -55,7 +56,7 @@ class SlurmTest(unittest.TestCase):
         cls.env = {name: value for name, value in os.environ.items()
                    if not name.startswith(("SLURM", "PET_", "MASTER_"))}
         cls.env |= {"SLURMLAB_DIR": os.path.join(cls.lab, "c"), "SLURMLAB_CPUS": str(cls.CPUS),
-                    "SLURMLAB_CONF": cls.CONF}
+                    "SLURMLAB_GPUS": str(cls.GPUS), "SLURMLAB_CONF": cls.CONF}
         cls.addClassCleanup(cls.end_cluster)
         cls.cluster("start", cls.NODES)
 

@@ -361,5 +361,24 @@ class TrainingTest(slurm_test_case.SlurmTest):
         self.assertEqual(re.findall(r"SUM (\d+)", result.out), ["10"] * 4, result.out)
 
 
+class GpuTest(slurm_test_case.SlurmTest):
+    NODES = "1"
+    GPUS = 2
+
+    def local_ranks(self, *options, env=None):
+        place = self.write("place.py", PLACE)
+        result = self.srun("-N1", "-n2", *options, DDPRUN, place, env=env)
+        self.assertEqual(result.code, 0, result.out)
+        return [place["LOCAL_RANK"] for place in result.places()]
+
+    def test_local_rank_is_a_gpu_that_the_task_sees(self):
+        self.assertEqual(self.local_ranks("--gpus-per-task=1"), ["0", "0"])
+        self.assertEqual(self.local_ranks("--gpus=2", "--gpu-bind=single:1"), ["0", "0"])
+        self.assertEqual(self.local_ranks("--gpus-per-node=2"), ["0", "1"])
+        # As in a batch script of --gpus-per-task=1.
+        batch = {"SLURM_GPUS_PER_TASK": "1"}
+        self.assertEqual(self.local_ranks("--gpu-bind=none", env=batch), ["0", "1"])
+
+
 if __name__ == "__main__":
     slurm_test_case.main()

@@ -233,8 +233,28 @@ TEST(CompleteOptions, RefusesFlagsThatDoNotFit) {
   EXPECT_EQ(share.host_share->first_local_rank, 1);
   EXPECT_EQ(share.host_share->workers, 2);
   EXPECT_EQ(share.host_share->host, 1);
-  env.Set("SLURM_GPUS_PER_TASK", "1");
+}
+
+TEST(CompleteOptions, CountsFromZeroWhereATaskSeesOneGpu) {
+  Environment env = SecondNode();
+  env.Set("SLURM_STEP_NUM_TASKS", "4");
+  env.Set("SLURM_STEP_TASKS_PER_NODE", "2(x2)");
+  env.Set("SLURM_PROCID", "3");
+  env.Set("SLURM_LOCALID", "1");
+  env.Set("SLURM_GPUS_ON_NODE", "2");
+  env.Set("CUDA_VISIBLE_DEVICES", "1");
   EXPECT_EQ(Completed({}, env).host_share->first_local_rank, 0);
+  EXPECT_EQ(Completed({}, env).host_share->hosts, 4);
+  // With srun --gpu-bind=none each task sees all GPUs, also if the batch script gives one to each.
+  env.Set("SLURM_GPUS_PER_TASK", "1");
+  env.Unset("CUDA_VISIBLE_DEVICES");
+  EXPECT_EQ(Completed({}, env).host_share->first_local_rank, 1);
+  env.Set("CUDA_VISIBLE_DEVICES", "0,1");
+  EXPECT_EQ(Completed({}, env).host_share->first_local_rank, 1);
+  // The tasks share the only GPU of their node.
+  env.Set("CUDA_VISIBLE_DEVICES", "0");
+  env.Set("SLURM_GPUS_ON_NODE", "1");
+  EXPECT_EQ(Completed({}, env).host_share->first_local_rank, 1);
 }
 
 }  // namespace
