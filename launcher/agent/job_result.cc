@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "base/last_words.h"
+#include "base/signal_name.h"
 #include "base/slurm_step.h"
 #include "base/stop_signals.h"
 #include "base/text.h"
@@ -32,6 +33,15 @@ bool StoppedEverywhere(const JobCauses& causes) {
   return EndedElsewhere(causes) && causes.stop_signal && IsStop(*causes.round_end);
 }
 
+// Returns the warning by which another node was stopped (Agent::OnStopSignal), else SIGTERM. It
+// leaves the workers of this node as much time, also if its own warning comes later or never.
+int SignalOfOtherNode(const rendezvous::RoundEnd& end) {
+  for (const int warning : {SIGUSR1, SIGUSR2}) {
+    if (end.message.ends_with(" was stopped by " + SignalName(warning))) return warning;
+  }
+  return SIGTERM;
+}
+
 bool StoppedElsewhere(const JobCauses& causes) {
   return causes.saves && EndedElsewhere(causes) && EndsGently(*causes.round_end);
 }
@@ -47,7 +57,8 @@ bool StopsGently(const JobCauses& causes) {
 int SaveSignal(const JobCauses& causes) {
   const auto& end = causes.round_end;
   const bool rejoins = end && end->kind == rendezvous::RoundEnd::Kind::kRegroup;
-  if (!causes.stop_signal) return rejoins ? kRejoinSignal : SIGTERM;
+  if (!causes.stop_signal && !end) return SIGTERM;
+  if (!causes.stop_signal) return rejoins ? kRejoinSignal : SignalOfOtherNode(*end);
   const int signal = *causes.stop_signal;
   const bool known = signal == SIGINT || signal == SIGUSR1 || signal == SIGUSR2;
   return known ? signal : SIGTERM;

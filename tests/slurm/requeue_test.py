@@ -4,6 +4,7 @@ the bits of a job that nothing disturbed."""
 import os
 import re
 import shutil
+import time
 
 import slurm_test_case
 from slurm_test_case import DDPRUN
@@ -189,6 +190,29 @@ class SeveralNodesTest(Jobs):
         self.cluster("exec", "scancel", "-s", "USR1", job)
         self.begin_again(job)
         self.assertIn(f"putting job {job} back into SLURM's queue (1 of 3)", self.output(job))
+
+
+class WarnedNodeTest(Jobs):
+    CONF = "KillWait=2"
+
+    def test_leaves_the_workers_of_the_other_node_as_much_time(self):
+        # The agent of node1 hears of the warning from node2 only, and its worker needs longer than
+        # SLURM would leave after SIGTERM.
+        config = CONFIG.replace("STEPS", str(ENDLESS)).replace("FOLDER", self.folder)
+        config = self.write("train.json", config)
+        job = self.sbatch(f"exec srun {DDPRUN} --requeue=3 {config}\n", "-N2",
+                          "--ntasks-per-node=1", "-t", "10", "--open-mode=append")
+        self.addCleanup(self.cluster, "exec", "scancel", job, check=False)
+        self.wait_for_steps(job)
+        self.cluster("node", "node1", "pkill", "-STOP", "-f", "ddp-trainer")
+        self.cluster("node", "node2", "pkill", "-USR1", "-x", "ddprun")
+        self.wait_for_text(job, "[ddprun n1] got SIGUSR1")
+        time.sleep(3)
+        self.cluster("node", "node1", "pkill", "-CONT", "-f", "ddp-trainer")
+        self.begin_again(job)
+        out = self.output(job)
+        self.assertRegex(out, r"checkpoint of step \d+: .*\nstopped after step \d+ of \d+: SIGUSR1")
+        self.assertNotIn("are killed", out)
 
 
 class EndOfTheJobTest(Jobs):

@@ -74,6 +74,11 @@ TEST(SaveSignal, SaysWhetherTheJobGoesOn) {
   EXPECT_EQ(SaveSignal({.stop_signal = SIGUSR1}), SIGUSR1);
   EXPECT_EQ(SaveSignal({.stop_signal = SIGHUP}), SIGTERM);
   EXPECT_EQ(SaveSignal({.round_end = EndedBy(1)}), SIGTERM);
+  RoundEnd warned = EndedBy(1);
+  warned.message = "node 1 (node2, pid 7) was stopped by SIGUSR2";
+  EXPECT_EQ(SaveSignal({.round_end = warned}), SIGUSR2);
+  warned.message = "node 1 (node2, pid 7) was stopped by SIGINT";
+  EXPECT_EQ(SaveSignal({.round_end = warned}), SIGTERM);
   const RoundEnd anew = EndedBy(-1, RoundEnd::Kind::kRegroup);
   EXPECT_EQ(SaveSignal({.round_end = anew}), kRejoinSignal);
   EXPECT_EQ(SaveSignal({.round_end = anew, .stop_signal = SIGTERM}), SIGTERM);
