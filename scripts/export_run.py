@@ -22,6 +22,7 @@ import json
 import math
 import os
 import pathlib
+import signal
 import sys
 import time
 
@@ -285,7 +286,8 @@ def main():
     options = parser.parse_args()
     run = Run(options.run)
     if options.to == "trainer_state":
-        return write_trainer_state(run)
+        write_trainer_state(run)
+        return 0
     notes = Notes(run, options.to)
     known = notes.own.get("id")
     if known and options.id and options.id != known:
@@ -294,15 +296,21 @@ def main():
     tracker = TRACKERS[options.to](load(options.to), run, options.project, options.id or known)
     notes.own["id"] = tracker.id
     notes.write()
-    end = export_new_lines(run, tracker, notes)
-    while options.follow and end is None:
-        time.sleep(WAIT_S)
+    end, interrupted = None, False
+    try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         end = export_new_lines(run, tracker, notes)
+        while options.follow and end is None:
+            time.sleep(WAIT_S)
+            end = export_new_lines(run, tracker, notes)
+    except KeyboardInterrupt:  # Ctrl-C ends --follow: the tracker must not call the run crashed
+        interrupted = True
     reason = end.get("reason", "finished") if end else None
     tracker.end(reason, end["ts"]) if end else tracker.close()
     print(f"{options.run} is exported to {options.to} as {tracker.id}"
           + (f": {reason}" if reason else ", and has not ended"))
+    return 130 if interrupted else 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

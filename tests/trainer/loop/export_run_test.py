@@ -7,6 +7,7 @@ import json
 import math
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import unittest
@@ -52,7 +53,7 @@ class ExportRun(training.TrainingTest):
             try:
                 runpy.run_path(SCRIPT, run_name="__main__")
             except SystemExit as end:
-                return str(end)
+                return text.getvalue() if end.code == 0 else str(end)
         return text.getvalue()
 
     def note(self, tracker):
@@ -118,6 +119,26 @@ class ExportRun(training.TrainingTest):
         self.assertLess(len(half), len(self.expected()))
         self.assertEqual(self.history("train/loss"), self.expected())
         self.assertEqual(self.status(), "FINISHED")
+
+    def test_ctrl_c_ends_following_without_a_traceback(self):
+        self.train_gpt()
+        path = self.path("runs/gpt/metrics.jsonl")
+        lines = [line for line in self.metrics("gpt") if line.get("event") != "end"]
+        with open(path, "w") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        env = self.env(PYTHONPATH=LIBRARIES, MLFLOW_TRACKING_URI=self.uri, HOME=self.folder)
+        job = subprocess.Popen(
+            [sys.executable, SCRIPT, "runs/gpt", "--to=mlflow", "--follow"], env=env,
+            cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.addCleanup(job.kill)
+        harness.wait_until(lambda: os.path.exists(self.path("runs/gpt/exports.json"))
+                           and "lines" in self.note("mlflow"), "the first lines exported")
+        job.send_signal(signal.SIGINT)
+        out, _ = job.communicate(timeout=harness.DEADLINE_S)
+        self.assertEqual(job.returncode, 130, out)
+        self.assertIn("and has not ended", out)
+        self.assertNotIn("Traceback", out)
+        self.assertEqual(self.status(), "RUNNING")
 
     def test_a_resumed_run_adds_the_steps_that_it_makes_again(self):
         self.train_gpt()
