@@ -82,7 +82,8 @@ std::vector<std::pair<double, std::string>> XTicks(const Frame& frame) {
   std::vector<std::pair<double, std::string>> ticks;
   if (!frame.logarithmic) {
     for (const double x : ChartTicks(0, frame.last)) {
-      ticks.emplace_back(x, std::to_string(std::llround(x)));
+      const bool whole = x == std::round(x);  // steps, without an exponent
+      ticks.emplace_back(x, whole ? std::to_string(std::llround(x)) : FiveDigits(x));
     }
     return ticks;
   }

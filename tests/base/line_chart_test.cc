@@ -35,6 +35,14 @@ TEST(LineChart, TakesAnyTextAsText) {
   EXPECT_THAT(chart, HasSubstr("data-label=\"&quot;>&lt;script>&amp;\""));
 }
 
+TEST(LineChart, RoundsNoTickOfAShortAxis) {
+  const std::string chart = LineChart("loss", {.title = "steps"}, {{.points = {{1, 7}, {2, 9}}}});
+  const std::string axis = chart.substr(chart.find(">9<"));  // below the ticks of y
+  for (const char* tick : {">0<", ">0.5<", ">1<", ">1.5<", ">2<"}) {
+    EXPECT_THAT(axis, HasSubstr(tick));
+  }
+}
+
 TEST(LineChart, MarksPowersOfTenOnALogarithmicAxis) {
   const std::string chart = LineChart("loss", {.title = "rate", .logarithmic = true},
                                       {{.points = {{1e-5, 1}, {2e-3, 3}, {0.1, 2}}}});
