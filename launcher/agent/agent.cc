@@ -104,8 +104,7 @@ void Agent::OnStopSignal(int signal, pid_t sender) {
   LogStopSignal(plan_, signal, sender, running, saves, log_);
   if (membership_ && plan_.options.several_nodes()) {
     const int code = saves ? StoppedCode(signal) : 128 + signal;
-    ending_.Withdraw(*rendezvous_, {.message = Name() + " was stopped by " + SignalName(signal),
-                                    .exit_code = code});
+    ending_.Withdraw(*rendezvous_, {.message = StopMessage(Name(), signal), .exit_code = code});
   }
   On(AgentEvent::kEndAsked);
 }

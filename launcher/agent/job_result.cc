@@ -33,11 +33,11 @@ bool StoppedEverywhere(const JobCauses& causes) {
   return EndedElsewhere(causes) && causes.stop_signal && IsStop(*causes.round_end);
 }
 
-// Returns the warning by which another node was stopped (Agent::OnStopSignal), else SIGTERM. It
-// leaves the workers of this node as much time, also if its own warning comes later or never.
+// Returns the warning by which another node was stopped, else SIGTERM. A warning leaves the workers
+// of this node as much time as those of the other, also if this node's own comes later or never.
 int SignalOfOtherNode(const rendezvous::RoundEnd& end) {
   for (const int warning : {SIGUSR1, SIGUSR2}) {
-    if (end.message.ends_with(" was stopped by " + SignalName(warning))) return warning;
+    if (end.message.ends_with(StopMessage("", warning))) return warning;
   }
   return SIGTERM;
 }
@@ -52,6 +52,10 @@ bool StopsGently(const JobCauses& causes) {
   if (causes.hung) return true;
   if (causes.error || causes.refusal || causes.stop_signal == SIGQUIT) return false;
   return causes.round_end ? EndsGently(*causes.round_end) : causes.stop_signal.has_value();
+}
+
+std::string StopMessage(const std::string& node, int signal) {
+  return node + " was stopped by " + SignalName(signal);
 }
 
 int SaveSignal(const JobCauses& causes) {

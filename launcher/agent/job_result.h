@@ -47,6 +47,9 @@ bool EndedElsewhere(const JobCauses& causes);
 // Otherwise they would wait for a worker that is gone. Also true if workers hang, because HangGuard
 // ends them.
 bool StopsGently(const JobCauses& causes);
+// Returns what a node that a signal stops tells the others: "NODE was stopped by SIGTERM". Their
+// SaveSignal() reads the signal in it.
+std::string StopMessage(const std::string& node, int signal);
 // Returns the signal that asks a worker of ddp-trainer to save and end.
 int SaveSignal(const JobCauses& causes);
 // Returns ddprun's exit code if the signal stops a job whose workers save.

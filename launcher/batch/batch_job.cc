@@ -1,7 +1,5 @@
 #include "launcher/batch/batch_job.h"
 
-#include <signal.h>
-
 #include <memory>
 #include <string>
 #include <utility>
@@ -26,7 +24,6 @@ void Requeue(const std::string& job,
              const Log& log) {
   log.Info("putting job " + job + " back into SLURM's queue (" +
            std::to_string(facts.restarts + 1) + " of " + std::to_string(facts.limit) + ")");
-  ::signal(SIGTERM, SIG_IGN);  // for scontrol, too
   const auto answer = RunSlurmCommand({"scontrol", "requeue", job}, env, kRequeuePatience);
   if (answer && answer->status == 0) return;
   log.Warning("job " + job + " is not back in the queue: " +
