@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ struct StateTensor {
   std::vector<int64_t> global_shape = {};  // of the whole
   std::vector<int64_t> offset = {};        // of the part in the whole
   bool flat = false;                       // see StateSlice
+  // So many ranks have a tensor of their own each, which is a slice [rank, ...] of the whole
+  // [ranks, ...] if there are several; 0: it is the same tensor on all ranks, or a part of one.
+  int64_t ranks = 0;
   // This rank among the ranks with an equal part; size 0: all ranks of the job have it.
   RankPart replicas = {.rank = 0, .size = 0};
 };
@@ -59,12 +63,15 @@ class StateVisitor {
  public:
   virtual ~StateVisitor() = default;
 
-  // Begins a section: `prefix` precedes the following names. If part.size is 1, all ranks have the
-  // same tensors; otherwise each rank has its own, stored as slices [rank, ...] of [size, ...].
+  // Begins a section: `prefix` precedes the following names. Without `own`, all ranks have the same
+  // tensors; with it, each of own->size ranks has its own (StateTensor::ranks). From a checkpoint
+  // of another number of ranks, each rank gets the mean of theirs, and of integers the first one's.
   // `replicas`: see StateTensor, for ranks that name different tensors or slices; {0, 1} means that
   // no other rank has them.
-  void Section(std::string prefix, RankPart part = {}, RankPart replicas = {.rank = 0, .size = 0});
-  // `placement` must be empty unless the section's part.size is 1.
+  void Section(std::string prefix,
+               std::optional<RankPart> own = {},
+               RankPart replicas = {.rank = 0, .size = 0});
+  // `placement` must be empty if several ranks have tensors of their own.
   void Tensor(const std::string& name,
               const at::Tensor& tensor,
               const StatePlacement& placement = {});
@@ -77,7 +84,7 @@ class StateVisitor {
 
  private:
   std::string prefix_;
-  RankPart part_;
+  std::optional<RankPart> own_;
   RankPart replicas_ = {.rank = 0, .size = 0};
 };
 

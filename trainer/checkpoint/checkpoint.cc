@@ -93,12 +93,50 @@ Failure DoesNotFit(const std::string& path, const std::string& what) {
       .where = path,
       .what = what,
       .hint = "Go on with the model, the optimizer and the strategy that the checkpoint was saved "
-              "with; where each rank had a tensor of its own, also with as many ranks.",
+              "with.",
       .page = "state-does-not-fit"});
 }
 
 Failure NoTensor(const std::string& path, const std::string& name) {
   return DoesNotFit(path, "The checkpoint has no tensor \"" + name + "\".");
+}
+
+// Returns whether several ranks have each written a slice [rank, ...] of its own.
+bool IsApart(const CheckpointTensor& stored) {
+  const int64_t ranks = stored.shape.empty() ? 0 : stored.shape[0];
+  return ranks > 1 && std::ssize(stored.pieces) == ranks &&
+         std::ranges::all_of(stored.pieces, [](const auto& one) { return one.shape[0] == 1; });
+}
+
+// Returns whether each rank had such a tensor of its own, but there were more ranks, or fewer.
+bool IsOfOtherRanks(const StateTensor& tensor, const CheckpointTensor& stored) {
+  if (tensor.ranks == 0 || tensor.tensor.scalar_type() != stored.dtype) return false;
+  const at::IntArrayRef there = at::IntArrayRef(stored.shape).slice(IsApart(stored) ? 1 : 0);
+  return there == at::IntArrayRef(tensor.global_shape).slice(tensor.ranks > 1 ? 1 : 0);
+}
+
+// Reads the tensors that ranks had of their own, and gives this rank their mean.
+void ReadMeanOfRanks(const Checkpoint& checkpoint,
+                     const StateTensor& tensor,
+                     const CheckpointTensor& stored) {
+  const bool apart = IsApart(stored);
+  std::vector<int64_t> sizes = stored.shape;
+  if (apart) sizes[0] = 1;
+  StateTensor one = {.name = tensor.name,
+                     .tensor = at::empty(sizes, stored.dtype),
+                     .global_shape = stored.shape,
+                     .offset = std::vector<int64_t>(sizes.size())};
+  checkpoint.ReadInto(one);
+  if (apart && at::isFloatingType(stored.dtype)) {
+    at::Tensor mean = one.tensor.to(at::kDouble);  // equal numbers have an equal mean
+    for (one.offset[0] = 1; one.offset[0] < stored.shape[0]; ++one.offset[0]) {
+      checkpoint.ReadInto(one);
+      mean.add_(one.tensor);
+    }
+    one.tensor = mean.div_(stored.shape[0]);
+  }
+  const at::NoGradGuard no_grad;
+  tensor.tensor.copy_(one.tensor.view(tensor.tensor.sizes()));
 }
 
 }  // namespace
@@ -121,6 +159,8 @@ class CheckpointLoader final : public StateVisitor {
     return std::move(differences_);
   }
 
+  bool of_other_ranks() const { return of_other_ranks_; }
+
  private:
   void VisitTensor(StateTensor tensor) override {
     visited_.insert(tensor.name);
@@ -128,6 +168,10 @@ class CheckpointLoader final : public StateVisitor {
     if (stored == nullptr) return differences_.missing.push_back(tensor.name);
     const std::string there = Describe(stored->dtype, stored->shape);
     const std::string here = Describe(tensor.tensor.scalar_type(), tensor.global_shape);
+    if (there != here && IsOfOtherRanks(tensor, *stored)) {
+      of_other_ranks_ = true;
+      return ReadMeanOfRanks(checkpoint_, tensor, *stored);
+    }
     if (there != here) {
       differences_.misfits.push_back(tensor.name + " is " + there + " there and " + here + " here");
       return;
@@ -159,6 +203,7 @@ class CheckpointLoader final : public StateVisitor {
   }
 
   const Checkpoint& checkpoint_;
+  bool of_other_ranks_ = false;
   std::set<std::string> visited_;
   StateDifferences differences_;
 };
@@ -256,11 +301,12 @@ at::Tensor Checkpoint::Read(const std::string& name) const {
   return tensor;
 }
 
-void Checkpoint::Load(const VisitState& owners, const Exchange& exchange) const {
+bool Checkpoint::Load(const VisitState& owners, const Exchange& exchange) const {
   CheckpointLoader loader(*this);
   owners(loader);
+  const bool of_other_ranks = loader.of_other_ranks();
   const StateDifferences differences = std::move(loader).Differences(exchange);
-  if (differences.none()) return;
+  if (differences.none()) return of_other_ranks;
   throw DoesNotFit(path_,
                    "The checkpoint is that of another run.\n" + differences.Text("this run"));
 }

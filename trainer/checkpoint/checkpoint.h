@@ -89,11 +89,12 @@ class Checkpoint {
   using Exchange = std::function<std::vector<std::string>(const std::string& own)>;
   // Loads the state into the owners, whatever the layout of the saved run: each gets the parts that
   // it names. `exchange` is a collective of the ranks that load the state together; each rank may
-  // name some of it.
+  // name some of it. Returns whether another number of ranks had tensors of their own, whose mean
+  // each rank has got (StateVisitor::Section).
   //
   // Throws Failure (Code::kStateDoesNotFit) on all ranks, which names what is missing, unknown to
   // all, or of other shape or type. The owners may then have a part of the state: replace them.
-  void Load(const VisitState& owners, const Exchange& exchange = {}) const;
+  bool Load(const VisitState& owners, const Exchange& exchange = {}) const;
 
  private:
   Checkpoint() = default;

@@ -141,13 +141,13 @@ void Trainer::RunEpoch(int64_t epoch) {
   }
 }
 
-void Trainer::Restore(const Checkpoint& checkpoint) {
+bool Trainer::Restore(const Checkpoint& checkpoint) {
   try {
-    checkpoint.Load(run_.state, [this](const std::string& own) {
-      return ExchangeTexts(run_.mesh.control.get(), own);
-    });
+    const auto meet = [this](auto& own) { return ExchangeTexts(run_.mesh.control.get(), own); };
+    const bool mean = checkpoint.Load(run_.state, meet);
     sampler_.Restore(position_);
     checkpoints_.NoteRestored(run_.step);
+    return mean;
   } catch (const Failure& failure) {
     if (failure.error().code != Code::kStateDoesNotFit) throw;
     throw FailureOfAllRanks(failure.error());

@@ -48,8 +48,8 @@ class Trainer {
   void Build(bool joins = false, std::span<const StrategyKind> kinds = StrategyKinds());
 
   // Loads the state of the checkpoint. Call it on all ranks, before Fit(). Throws FailureOfAllRanks
-  // if the state does not fit, and Failure if it cannot be read.
-  void Restore(const Checkpoint& checkpoint);
+  // if the state does not fit, and Failure if it cannot be read. Returns what Load() does.
+  bool Restore(const Checkpoint& checkpoint);
   // Restores a checkpoint that only rank 0 can read: rank 0 loads and broadcasts it. Other ranks
   // pass nullptr. REQUIRES: all ranks have equal state (fact::kOwnState).
   void RestoreFromRankZero(const Checkpoint* checkpoint);

@@ -45,9 +45,9 @@ std::string StateDifferences::Text(std::string_view owner) const {
 
 namespace ddprun {
 
-void StateVisitor::Section(std::string prefix, RankPart part, RankPart replicas) {
+void StateVisitor::Section(std::string prefix, std::optional<RankPart> own, RankPart replicas) {
   prefix_ = std::move(prefix);
-  part_ = part;
+  own_ = own;
   replicas_ = replicas;
 }
 
@@ -74,12 +74,13 @@ void StateVisitor::Tensor(const std::string& name,
   }
   if (!placement.empty()) return;
   StateTensor entry = named;
-  if (part_.size > 1) entry.tensor = entry.tensor.unsqueeze(0);
+  if (own_) entry.ranks = own_->size;
+  if (entry.ranks > 1) entry.tensor = entry.tensor.unsqueeze(0);
   entry.global_shape = entry.tensor.sizes().vec();
   entry.offset.resize(entry.global_shape.size());
-  if (part_.size > 1) {
-    entry.global_shape[0] = part_.size;
-    entry.offset[0] = part_.rank;
+  if (entry.ranks > 1) {
+    entry.global_shape[0] = entry.ranks;
+    entry.offset[0] = own_->rank;
     if (replicas_.size == 0) entry.replicas = {.rank = 0, .size = 1};
   }
   VisitTensor(std::move(entry));

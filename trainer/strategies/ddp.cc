@@ -98,12 +98,12 @@ class DistributedDataParallel : public Strategy {
     // The averager comes first, because its state decides whether each rank has a model of its own.
     visitor.Section("averager.");
     if (averager_) averager_->NameState(visitor);
-    const RankPart part = averages_gradients() ? RankPart() : own_;
-    NameModel(*model_, part, equal_buffers_ ? part : own_, mesh_, visitor);
+    const std::optional<RankPart> own = averages_gradients() ? std::nullopt : std::optional(own_);
+    NameModel(*model_, own, equal_buffers_ ? own : own_, mesh_, visitor);
     if (shards_) {
-      visitor.Section("optimizer.", part, replicas_);
+      visitor.Section("optimizer.", own, replicas_);
     } else {
-      BeginSection("optimizer.", part, mesh_, visitor);
+      BeginSection("optimizer.", own, mesh_, visitor);
     }
     optimizer_->NameState(visitor);
     visitor.Section("hook.", own_);

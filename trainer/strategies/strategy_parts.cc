@@ -91,14 +91,17 @@ void Share(ShardedUpdate* shards) {
   shards->Step([](std::span<const at::Tensor> /*pieces*/) {});
 }
 
-void BeginSection(const char* prefix, RankPart part, const Mesh& mesh, StateVisitor& visitor) {
-  if (mesh.tensor.size * mesh.pipeline.size == 1) return visitor.Section(prefix, part);
-  visitor.Section(prefix, part, {.rank = mesh.data.rank, .size = mesh.data.size});
+void BeginSection(const char* prefix,
+                  std::optional<RankPart> own,
+                  const Mesh& mesh,
+                  StateVisitor& visitor) {
+  if (mesh.tensor.size * mesh.pipeline.size == 1) return visitor.Section(prefix, own);
+  visitor.Section(prefix, own, {.rank = mesh.data.rank, .size = mesh.data.size});
 }
 
 void NameModel(const Model& model,
-               RankPart parameters,
-               RankPart buffers,
+               std::optional<RankPart> parameters,
+               std::optional<RankPart> buffers,
                const Mesh& mesh,
                StateVisitor& visitor) {
   BeginSection("model.", parameters, mesh, visitor);

@@ -54,13 +54,16 @@ std::vector<at::Tensor> OwnStateOf(ShardedUpdate* shards, Optimizer& optimizer);
 void Share(ShardedUpdate* shards);
 
 // Begins a section of the state of a model that the ranks of the tensor and pipeline axes divide.
-// `part` is the argument of StateVisitor::Section, among the ranks of the data axis.
-void BeginSection(const char* prefix, RankPart part, const Mesh& mesh, StateVisitor& visitor);
-// Names a model's parameters and buffers. `parameters` and `buffers` are the `part` of BeginSection
+// `own` is the argument of StateVisitor::Section, among the ranks of the data axis.
+void BeginSection(const char* prefix,
+                  std::optional<RankPart> own,
+                  const Mesh& mesh,
+                  StateVisitor& visitor);
+// Names a model's parameters and buffers. `parameters` and `buffers` are the `own` of BeginSection
 // for each.
 void NameModel(const Model& model,
-               RankPart parameters,
-               RankPart buffers,
+               std::optional<RankPart> parameters,
+               std::optional<RankPart> buffers,
                const Mesh& mesh,
                StateVisitor& visitor);
 

@@ -117,8 +117,9 @@ class Zero : public Strategy {
       if (gathered_ && one.tensor.requires_grad()) continue;
       visitor.Tensor(one.name, one.tensor, model_->PlacementOf(one.name));
     }
-    const RankPart own = {.rank = mesh_.data.rank, .size = mesh_.data.size};
-    BeginSection("model.", broadcast_buffers_ ? RankPart() : own, mesh_, visitor);
+    std::optional<RankPart> own;
+    if (!broadcast_buffers_) own = {.rank = mesh_.data.rank, .size = mesh_.data.size};
+    BeginSection("model.", own, mesh_, visitor);
     for (const NamedParameter& one : tensors_.buffers) visitor.Tensor(one.name, one.tensor);
     visitor.Section("optimizer.", {}, replicas);
     optimizer_->NameState(visitor);

@@ -146,7 +146,12 @@ std::vector<std::string> Resume(const Job& job,
   if (!view.by_all) {
     trainer.RestoreFromRankZero(own);
   } else {
-    trainer.Restore(own ? *own : *opened);
+    const bool mean = trainer.Restore(own ? *own : *opened);
+    if (mean) {
+      lines.emplace_back(
+          "Each rank begins with the mean of what the saved run's ranks had of their own: the "
+          "errors of power_sgd, the models of post_local_sgd, or buffers.");
+    }
   }
   if (OwesEvaluation(shared.saved.run)) trainer.EvaluateFirst();
   return lines;

@@ -120,6 +120,64 @@ TEST(Saver, LoadsAnyLayoutFromAnyOther) {
   }
 }
 
+// What one of several ranks has of its own.
+struct OwnState {
+  at::Tensor error = at::zeros({2, 3}, at::kBFloat16);
+  at::Tensor count = at::zeros({}, at::kLong);
+  RankPart own = {};
+
+  void Name(StateVisitor& visitor) {
+    visitor.Section("hook.", own);
+    visitor.Tensor("error", error);
+    visitor.Tensor("count", count);
+  }
+};
+
+// Saves the states of so many ranks, whose numbers are 0, 1, ... Returns the checkpoint.
+Checkpoint SaveOwn(const std::string& folder, int64_t ranks) {
+  std::vector<OwnState> all(static_cast<size_t>(ranks));
+  std::vector<StateDict> states;
+  for (OwnState& state : all) {
+    state.own = {.rank = std::ssize(states), .size = ranks};
+    state.error.fill_(state.own.rank);
+    state.count.fill_(5 + state.own.rank);
+    states.push_back(SaveState([&](StateVisitor& visitor) { state.Name(visitor); }));
+  }
+  EXPECT_FALSE(SaveAll(folder, states)[0].error);
+  return ValueOrThrow(Checkpoint::Open(folder + "/step-1"));
+}
+
+TEST(Saver, GivesOtherRanksTheMeanOfWhatEachHad) {
+  for (const int64_t saved : {1, 2, 4}) {
+    const CheckpointFolder folder;
+    const Checkpoint checkpoint = SaveOwn(folder.path(), saved);
+    for (const int64_t ranks : {1, 2, 3, 4}) {
+      OwnState state = {.own = {.rank = ranks - 1, .size = ranks}};
+      const bool averaged = checkpoint.Load([&](StateVisitor& visitor) { state.Name(visitor); });
+      const bool alike = ranks == saved;
+      EXPECT_EQ(averaged, !alike);
+      const double mean = static_cast<double>(saved - 1) / 2;
+      const double expected = alike ? static_cast<double>(ranks - 1) : mean;
+      EXPECT_TRUE(state.error.eq(expected).all().item<bool>()) << saved << " to " << ranks;
+      EXPECT_EQ(state.count.item<int64_t>(), alike ? 4 + ranks : 5);
+    }
+    // Not what a section without ranks of its own gets, nor a tensor of another shape or type.
+    for (auto& [dtype, shape] : std::vector<std::pair<at::ScalarType, std::vector<int64_t>>>{
+             {at::kBFloat16, {3, 3}}, {at::kFloat, {2, 3}}, {at::kBFloat16, {2, 2, 3}}}) {
+      OwnState state = {.error = at::zeros(shape, dtype), .own = {.rank = 0, .size = 3}};
+      EXPECT_THROW(checkpoint.Load([&](StateVisitor& visitor) { state.Name(visitor); }), Failure);
+    }
+    if (saved == 1) continue;
+    OwnState state;
+    EXPECT_THROW(checkpoint.Load([&](StateVisitor& visitor) {
+      visitor.Section("hook.");
+      visitor.Tensor("error", state.error);
+      visitor.Tensor("count", state.count);
+    }),
+                 Failure);
+  }
+}
+
 // Two ranks' parts of six elements, each with where it begins.
 TEST(Saver, RefusesPartsThatAreNotTheWhole) {
   const auto save = [](StateSlice first, StateSlice second, at::IntArrayRef sizes) {

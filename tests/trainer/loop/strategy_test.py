@@ -78,6 +78,25 @@ class Strategy(training.TrainingTest):
                 for found, expected in zip(losses, plain):
                     self.assertLess(abs(found - expected), tolerance)
 
+    def test_power_sgd_goes_on_with_another_number_of_ranks(self):
+        def train(name, ranks, *flags):
+            return self.train(training.gpt_config(
+                run={"name": name, "max_steps": 8},
+                training={"per_device_train_batch_size": 8 // ranks, "max_grad_norm": 0},
+                strategy={"type": "ddp", "comm_hook": "power_sgd", "power_sgd_start_step": 2},
+                data={"sample_order": "world_size_independent"},
+                checkpoint={"save_steps": 4},
+            ), ranks, *flags)
+
+        train("two", 2)
+        expected = self.losses("two")[-4:]
+        # Compression is linear, so the gradients are those of the mean of the ranks' errors.
+        for ranks in (1, 4):
+            job = train(f"on{ranks}", ranks, "--set", "run.resume=runs/two/checkpoints/step-4")
+            for found, wanted in zip(self.losses(f"on{ranks}")[-4:], expected, strict=True):
+                self.assertLess(abs(found - wanted), 1e-4)
+            self.assertIn("Each rank begins with the mean", job.out)
+
     def test_local_steps_have_the_losses_of_pytorch(self):
         golden = training.read_golden("local_sgd.json")
         config = training.toy_config(
