@@ -30,9 +30,10 @@ std::string OnBatch(const char* what, const Batch& batch) {
          " and targets " + DescribeOrUndefined(batch.targets);
 }
 
-// The keys of a validation line of metrics.jsonl that are not metrics.
-constexpr std::array<std::string_view, 7> kTakenNames = {"ts",   "step",    "epoch",  "split",
-                                                         "loss", "samples", "seconds"};
+// The keys that are not metrics: of a line of metrics.jsonl, and of what report.on_event gets.
+constexpr std::array<std::string_view, 12> kTakenNames = {
+    "ts",    "time", "step",   "epoch",   "split",   "loss",
+    "event", "run",  "folder", "samples", "seconds", "confusion_matrix"};
 
 std::string ProblemOf(std::span<const std::string> names, size_t i) {
   const auto before = names.subspan(0, i);
@@ -40,7 +41,7 @@ std::string ProblemOf(std::span<const std::string> names, size_t i) {
       std::ranges::all_of(names[i], [](unsigned char c) { return c > ' ' && c != 0x7f; });
   if (names[i].empty() || !visible) return "a name without spaces was expected";
   if (std::ranges::find(kTakenNames, names[i]) != kTakenNames.end()) {
-    return "each line of metrics.jsonl has a value of this name already";
+    return "metrics.jsonl or report.on_event has another value of this name";
   }
   return std::ranges::find(before, names[i]) != before.end() ? "another has this name" : "";
 }

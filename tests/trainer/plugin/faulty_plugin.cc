@@ -75,7 +75,9 @@ class Line final : public ddprun::PluginModel {
   std::vector<std::string> MetricNames() const override {
     if (fault_ == "metric twice") return {"hits", "hits"};
     if (fault_ == "metric with a space") return {"top 5"};
-    if (fault_ == "metric loss") return {"loss"};
+    for (const char* taken : {"loss", "event", "folder"}) {
+      if (fault_ == std::string("metric ") + taken) return {taken};
+    }
     if (fault_.starts_with("metric")) return {"hits", "misses"};
     return {};
   }

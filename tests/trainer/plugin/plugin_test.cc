@@ -222,7 +222,9 @@ TEST(PluginModel, RefusesMetricsThatNoLogCanHold) {
   EXPECT_EQ(MetricError(" twice"), "The metric \"hits\": another has this name.");
   EXPECT_EQ(MetricError(" with a space"),
             "The metric \"top 5\": a name without spaces was expected.");
-  EXPECT_THAT(MetricError(" loss"), HasSubstr("has a value of this name already"));
+  for (const char* taken : {" loss", " event", " folder"}) {
+    EXPECT_THAT(MetricError(taken), HasSubstr("has another value of this name"));
+  }
   EXPECT_EQ(MetricError(" sums missing"),
             "MetricValues() made 0 values of 0 sums; MetricNames() has 2 names.");
   EXPECT_EQ(MetricError(" sums vary"),
