@@ -2,6 +2,7 @@
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/Generator.h>
 #include <ATen/ops/randn.h>
 #include <gtest/gtest.h>
@@ -24,6 +25,7 @@ inline void WithGroup(
   (void)at::detail::getDefaultCPUGenerator();
   ChooseMathKernels();  // before the ranks, which compute at the same time
   RunRanks(size, [&](int rank) {
+    at::init_num_threads();  // else a thread's first products use other threads than later ones
     const auto group = HostProcessGroup::Create(*memory, {.rank = rank, .size = size});
     body(group, rank);
   });
