@@ -13,6 +13,7 @@
 #include "base/atomic_file.h"
 #include "base/failure.h"
 #include "base/text.h"
+#include "trainer/worker/input_files.h"
 #include "trainer/worker/predict_saved.h"
 
 namespace ddprun::trainer {

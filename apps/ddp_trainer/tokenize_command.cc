@@ -15,7 +15,7 @@
 #include "base/failure.h"
 #include "trainer/text/tokenize_files.h"
 #include "trainer/text/tokenizer.h"
-#include "trainer/worker/predict_saved.h"
+#include "trainer/worker/input_files.h"
 
 namespace ddprun::trainer {
 

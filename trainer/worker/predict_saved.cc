@@ -5,13 +5,11 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <memory>
 
 #include "base/failure.h"
 #include "trainer/compute/precision.h"
 #include "trainer/data/batch_mover.h"
-#include "trainer/data/data_files.h"
 #include "trainer/data/loader.h"
 #include "trainer/job/open_data.h"
 #include "trainer/job/options_of.h"
@@ -107,23 +105,6 @@ int64_t PredictSaved(const SavedJob& saved,
     }
   }
   return data->size();
-}
-
-void RefuseInputAsOutput(const std::vector<std::string>& files, const std::string& out) {
-  for (const std::string& pattern : files) {
-    const auto found = ExpandGlob(pattern);
-    if (!found) continue;  // the reader of the files says why
-    for (const std::string& file : *found) {
-      std::error_code error;
-      if (!std::filesystem::equivalent(file, out, error)) continue;
-      throw Failure(Error{.code = Code::kUsage,
-                          .title = "NOT REPLACED",
-                          .where = "--out=" + out,
-                          .what = "\"" + file + "\" is to be read and to be replaced.",
-                          .hint = "Name another file with --out.",
-                          .page = "not-replaced"});
-    }
-  }
 }
 
 }  // namespace ddprun::trainer

@@ -23,7 +23,4 @@ int64_t PredictSaved(const SavedJob& saved,
                      const Mesh& mesh,
                      const std::function<void(const std::string& text)>& write);
 
-// Throws Failure if the file `out` is one of the files or patterns, which would be lost.
-void RefuseInputAsOutput(const std::vector<std::string>& files, const std::string& out);
-
 }  // namespace ddprun::trainer
