@@ -54,6 +54,9 @@ struct Cluster {
   // Returns nullopt if this system has not started this process. Error: kUsage if its variables
   // make no sense.
   Result<std::optional<ClusterPlace>> (*find_place)(const Environment& env);
+  // Its agents are told their place one by one, so they take it also if the user says where they
+  // meet, and then meet with the elastic back end, as at the system's own endpoint.
+  bool gives_each_its_place = false;
 };
 
 extern const Cluster kHostfile;
@@ -72,9 +75,9 @@ std::span<const Cluster* const> Clusters();
 
 // Completes `options` from the environment of the system that has started this process, and adds
 // lines for the user. Changes nothing that the user has given (Options::given); nothing at all if
-// the user asks for a single node, or gives both the number of nodes and where they meet (but an
-// agent of several of --hostfile gets its place then, too). Error: kUsage if what the user has
-// given does not fit the agents that were started.
+// the user asks for a single node, or gives both the number of nodes and where they meet (see
+// Cluster::gives_each_its_place). Error: kUsage if what the user has given does not fit the agents
+// that were started.
 Status CompleteOptions(const Environment& env, Options& options);
 
 }  // namespace ddprun::launcher

@@ -129,12 +129,13 @@ Status SettleEndpoint(const ClusterPlace& place, const Environment& env, Options
 Status CompleteOptions(const Environment& env, Options& options) {
   const bool nodes_given = options.given.contains("nnodes");
   if (options.standalone || (nodes_given && options.rdzv.rules.max_nodes == 1)) return {};
-  const bool by_hostfile = IsAgentOfHostfile(env);
   const bool complete = nodes_given && SaysWhereToMeet(options);
-  if (complete && !by_hostfile) return {};
   std::optional<ClusterPlace> place;
+  bool elastic = false;
   for (const Cluster* cluster : Clusters()) {
+    if (complete && !cluster->gives_each_its_place) continue;
     DDPRUN_ASSIGN(place, cluster->find_place(env));
+    elastic = cluster->gives_each_its_place;
     if (place) break;
   }
   if (!place || (complete && place->agents == 1)) return {};
@@ -149,9 +150,9 @@ Status CompleteOptions(const Environment& env, Options& options) {
   if (!options.given.contains("rdzv_id")) options.rdzv.run_id = place->run_id;
   if (!SaysWhereToMeet(options)) {
     DDPRUN_TRY(SettleEndpoint(*place, env, options));
-  } else if (by_hostfile && !options.given.contains("rdzv_backend") &&
+  } else if (elastic && !options.given.contains("rdzv_backend") &&
              !options.given.contains("master_addr")) {
-    options.rdzv_backend = rendezvous::kElasticBackend.name;  // as at the hosts' own endpoint
+    options.rdzv_backend = rendezvous::kElasticBackend.name;
   }
   if (place->agent == 0) {
     options.notes.push_back(

@@ -38,6 +38,6 @@ bool IsAgentOfHostfile(const Environment& env) {
   return env.Get(kHostPlaceVariable) && !env.Get("DDPRUN_JOB_ID");
 }
 
-const Cluster kHostfile = {"hostfile", FindHostfilePlace};
+const Cluster kHostfile = {"hostfile", FindHostfilePlace, /*gives_each_its_place=*/true};
 
 }  // namespace ddprun::launcher
