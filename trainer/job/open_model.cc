@@ -241,7 +241,35 @@ void FitSizesToData(const DataShape& data, const std::string& type, ModelOptions
   fit_images(std::get_if<ResNetOptions>(&model));
 }
 
+Failure LossDoesNotFit(const std::string& what, const std::string& other_target) {
+  return Failure(
+      Error{.code = Code::kUsage,
+            .title = "LOSS DOES NOT FIT THE DATA",
+            .where = "training.loss",
+            .what = what,
+            .hint = "Leave training.loss out, and the data decides. Or, for a table, set "
+                    "data.target_type to \"" +
+                    other_target + "\".",
+            .page = "loss-does-not-fit"});
+}
+
 }  // namespace
+
+void CheckLossOfData(const DataShape& data, Loss loss, const ModelOptions& model) {
+  const bool sized_by_data = std::holds_alternative<MlpOptions>(model) ||
+                             std::holds_alternative<CnnOptions>(model) ||
+                             std::holds_alternative<ResNetOptions>(model);
+  if (!sized_by_data) return;
+  if (loss == Loss::kMse && data.classes > 1) {
+    throw LossDoesNotFit(
+        "\"mse\" compares numbers, but the data has " + std::to_string(data.classes) + " classes.",
+        "number");
+  }
+  if (loss == Loss::kCrossEntropy && data.classes == 0 && !data.target.empty()) {
+    throw LossDoesNotFit("\"cross_entropy\" takes classes, but the data's targets are numbers.",
+                         "class");
+  }
+}
 
 void FitModelToData(const DataShape& data, const Config& config, ModelOptions& model) {
   FitSizesToData(data, std::string(Word(config.model.type)), model);

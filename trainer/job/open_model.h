@@ -15,4 +15,8 @@ ModelOptions OpenModel(Config& config);
 // classes than the model.
 void FitModelToData(const DataShape& data, const Config& config, ModelOptions& model);
 
+// Throws Failure if a model whose outputs are as many as the data's classes or numbers cannot be
+// trained with this loss: the first step would throw.
+void CheckLossOfData(const DataShape& data, Loss loss, const ModelOptions& model);
+
 }  // namespace ddprun::trainer

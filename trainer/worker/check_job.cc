@@ -13,6 +13,7 @@
 #include "trainer/data/data_files.h"
 #include "trainer/job/estimate_memory.h"
 #include "trainer/job/open_job.h"
+#include "trainer/job/open_model.h"
 #include "trainer/job/options_of.h"
 #include "trainer/job/plan_job.h"
 #include "trainer/job/step_plan.h"
@@ -157,6 +158,10 @@ void JobChecker::CheckTogether(CheckedJob& found) {
   const bool planned = Collect(found, [&] { plan = PlanFor(job_, rank_.world_size); });
   if (start.checkpoint && planned) {
     Collect(found, [&] { changes = CompareRuns(*start.checkpoint, job_, plan); });
+  }
+  if (job_.train != nullptr) {
+    Collect(found,
+            [&] { CheckLossOfData(job_.train->shape(), job_.config.training.loss, job_.model); });
   }
   const ModelType type = job_.config.model.type;
   if (job_.shape != nullptr || type == ModelType::kTorchScript || type == ModelType::kPlugin) {

@@ -142,6 +142,22 @@ class CheckTest(training.TrainingTest):
         self.assertEqual(job.returncode, 2, job.stdout)
         self.assertIn("t.csv:32", job.stderr)
 
+    def test_a_loss_that_the_first_step_would_refuse_is_a_problem(self):
+        rows = [f"{i % 7},{i % 2}" for i in range(50)]
+        self.script("t.csv", "a,label\n" + "\n".join(rows) + "\n")
+        for loss, target in (("mse", "class"), ("cross_entropy", "number")):
+            config = training.toy_config(model={"type": "linear"}, training={"loss": loss})
+            del config["model"]["layer_sizes"]
+            config["data"] = {"format": "csv", "train_files": ["t.csv"],
+                              "label_column": "label", "target_type": target}
+            with self.subTest(loss=loss, target=target):
+                self.expect_problems(self.check(config), "LOSS DOES NOT FIT THE DATA")
+                run = self.run_ddprun(self.write_config(config))
+                self.assertEqual(run.returncode, 2, run.err)
+                shutil.rmtree(self.path("runs"))
+                config["data"]["target_type"] = "number" if target == "class" else "class"
+                self.assertEqual(self.check(config).returncode, 0)
+
     def test_more_than_the_machine_holds_is_refused_before_anything_is_made(self):
         config = training.toy_config()
         config["model"] = {"type": "gpt", "vocab_size": 1000000000, "hidden_size": 128}
