@@ -48,9 +48,9 @@ class CommHook {
   // `group` stay valid until the finish.
   virtual std::function<void()> Start(GradientBucket& bucket, c10d::Backend& group) = 0;
 
-  // Names the state that the hook keeps from step to step; each rank has its own state.
-  // `parameters`: all parameters, in the numbering of GradientBucket. A checkpoint may be loaded
-  // before the first step.
+  // Names the state that the hook keeps from step to step; each rank has its own state, and another
+  // number of ranks begins with its mean (StateVisitor::Section). `parameters`: all parameters, in
+  // the numbering of GradientBucket. A checkpoint may be loaded before the first step.
   virtual void NameState(std::span<const NamedParameter> /*parameters*/,
                          StateVisitor& /*visitor*/) {}
 };

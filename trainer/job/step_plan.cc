@@ -102,4 +102,12 @@ void VisitPosition(StateVisitor& visitor, SamplerState& position) {
   position.shuffle = shuffle != 0;
 }
 
+SamplerState PositionFor(const StepPlan& plan, SamplerState saved) {
+  const int64_t end = plan.samples_per_rank * plan.data_ranks;
+  const bool all = saved.samples >= saved.dataset_size;
+  const int64_t shared = saved.samples - saved.samples % plan.data_ranks;
+  saved.samples = all ? end : std::min(shared, end);
+  return saved;
+}
+
 }  // namespace ddprun::trainer

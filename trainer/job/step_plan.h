@@ -63,6 +63,11 @@ bool IsDue(const Interval& every, int64_t step, const StepPlan& plan);
 // Names the position of a run in its data.
 void VisitPosition(StateVisitor& visitor, SamplerState& position);
 
+// Returns the position for the ranks of this plan. Where the saved steps took other samples, it may
+// lie between what all ranks share: then the last such one before it, which repeats less than a
+// sample of each rank. Where all samples of the epoch were taken: its end, with other padding.
+SamplerState PositionFor(const StepPlan& plan, SamplerState saved);
+
 // Returns the rank's share of the training samples, without lengths.
 DistributedSamplerOptions ShareOptions(const Config& config,
                                        int64_t samples,

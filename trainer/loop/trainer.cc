@@ -145,7 +145,7 @@ bool Trainer::Restore(const Checkpoint& checkpoint) {
   try {
     const auto meet = [this](auto& own) { return ExchangeTexts(run_.mesh.control.get(), own); };
     const bool mean = checkpoint.Load(run_.state, meet);
-    sampler_.Restore(position_);
+    sampler_.Restore(PositionFor(run_.plan, position_));
     checkpoints_.NoteRestored(run_.step);
     return mean;
   } catch (const Failure& failure) {
@@ -157,13 +157,13 @@ bool Trainer::Restore(const Checkpoint& checkpoint) {
 void Trainer::RestoreFromRankZero(const Checkpoint* checkpoint) {
   if (checkpoint != nullptr) checkpoint->Load(run_.state);
   BroadcastState(*run_.mesh.control, run_.state);
-  sampler_.Restore(position_);
+  sampler_.Restore(PositionFor(run_.plan, position_));
   checkpoints_.NoteRestored(run_.step);
 }
 
 void Trainer::JoinAsReplacement() {
   recovery_.JoinAsReplacement();
-  sampler_.Restore(position_);
+  sampler_.Restore(PositionFor(run_.plan, position_));
 }
 
 // Names all state on which later steps and their reports depend.

@@ -166,6 +166,7 @@ std::vector<std::string> CompareRuns(const SavedRun& saved, const Job& job, cons
                    "ends.");
     }
     changed.push_back(what);
+    return changed;  // its epochs may have other ends, too
   }
   const auto total = [&](int64_t count) {
     return ShareOf(ShareOptions(job.config, job.train->size(), {.count = count})).total;

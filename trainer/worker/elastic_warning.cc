@@ -14,7 +14,10 @@ std::string ElasticWarning(const Job& job, const Environment& environment, const
   return "a step takes " + std::to_string(plan.step_samples) + " samples with " +
          CountText(plan.data_ranks, "rank") +
          ", and another number when nodes come or go; the learning rate does not change with it. "
-         "training.virtual_ranks keeps the batch.";
+         "training.virtual_ranks keeps the batch." +
+         (job.config.run.max_steps > 0
+              ? ""
+              : " The run then goes on only if run.max_steps, and not epochs, gives its length.");
 }
 
 }  // namespace ddprun::trainer

@@ -100,5 +100,32 @@ TEST(PlanSteps, SaysWhyAnEpochWouldHaveNoStep) {
             "it.");
 }
 
+int64_t PositionOf(const Case& c, int64_t taken) {
+  const StepPlan plan = *PlanSteps(ConfigOf(c), c.samples, c.ranks);
+  return PositionFor(plan, {.samples = taken, .dataset_size = c.samples}).samples;
+}
+
+TEST(PositionFor, IsTheSameForTheStepsOfThePlan) {
+  for (const Case& c : {Case{.samples = 41}, Case{.samples = 41, .batch = 3, .accumulation = 2},
+                        Case{.samples = 41, .batch = 4, .by_step = true},
+                        Case{.samples = 41, .ranks = 3, .batch = 5, .drop_last = true}}) {
+    const StepPlan plan = *PlanSteps(ConfigOf(c), c.samples, c.ranks);
+    const int64_t end = plan.samples_per_rank * c.ranks;
+    for (int64_t taken = 0; taken < c.samples; taken += c.batch * c.ranks) {
+      EXPECT_EQ(PositionOf(c, taken), taken);
+    }
+    EXPECT_EQ(PositionOf(c, end), end);
+  }
+}
+
+TEST(PositionFor, OfOtherRanksIsSharedByAll) {
+  EXPECT_EQ(PositionOf({.samples = 41, .ranks = 4}, 18), 16);
+  EXPECT_EQ(PositionOf({.samples = 41, .ranks = 4}, 40), 40);
+  // All samples were taken, with more padding or less.
+  EXPECT_EQ(PositionOf({.samples = 41, .ranks = 2}, 48), 42);
+  EXPECT_EQ(PositionOf({.samples = 41, .ranks = 4}, 42), 44);
+  EXPECT_EQ(PositionOf({.samples = 41, .ranks = 4}, 41), 44);
+}
+
 }  // namespace
 }  // namespace ddprun::trainer

@@ -247,6 +247,17 @@ TEST_F(Resume, RefusesOtherPaddingInTheMiddleOfAnEpoch) {
               HasSubstr("cannot-resume: Its 2 ranks padded an epoch to 22 samples, 1 make it 21"));
 }
 
+TEST_F(Resume, GoesOnWithOtherStepsOfOtherRanks) {
+  const Job job = OpenResumeJob({"data.num_samples=21", "run.max_steps=30"});
+  int64_t done = 0;
+  for (const int ranks : {2, 1, 3, 2, 1}) {  // whatever the position, also at the end of an epoch
+    done += ranks == 1 ? 5 : 2;
+    const std::vector<StepReport> steps = Run(job, ranks, "run", done).steps;
+    ASSERT_FALSE(steps.empty());
+    EXPECT_EQ(steps.back().step, done);
+  }
+}
+
 TEST_F(Resume, GoesOnWithoutAnEndOfAnEpochThatIsDropped) {
   const auto job = [](int samples, int batch) {
     return OpenResumeJob({"data.dataloader_drop_last=true",
