@@ -71,18 +71,10 @@ Result<UniqueFd> LockFolder(const std::string& path, std::chrono::milliseconds p
   return fd;
 }
 
-Result<std::vector<std::string>> LinesOfLock(const std::string& folder) {
-  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfExists(folder + "/" + kRunLock));
-  std::vector<std::string> lines;
-  std::istringstream stream(text.value_or(""));
-  for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
-  return lines;
-}
-
 // Only appends lines, so that a crash loses none. Syncs the file before anything is saved that
 // another start of the job has to find.
 Status AddToLock(const RunFolder& folder, std::span<const std::string> jobs) {
-  DDPRUN_ASSIGN(const std::vector<std::string> there, LinesOfLock(folder.path));
+  DDPRUN_ASSIGN(const std::vector<std::string> there, JobsOfRunFolder(folder.path));
   std::string added;
   const auto add = [&](const std::string& line) {
     if (std::ranges::find(there, line) == there.end()) added += line + "\n";
@@ -98,7 +90,7 @@ Status AddToLock(const RunFolder& folder, std::span<const std::string> jobs) {
 }
 
 Result<bool> BelongsTo(const std::string& folder, std::span<const std::string> jobs) {
-  DDPRUN_ASSIGN(const std::vector<std::string> lines, LinesOfLock(folder));
+  DDPRUN_ASSIGN(const std::vector<std::string> lines, JobsOfRunFolder(folder));
   return std::ranges::any_of(
       lines, [&](const std::string& line) { return std::ranges::find(jobs, line) != jobs.end(); });
 }
@@ -232,6 +224,14 @@ Status MakeNewFolder(const std::string& wanted, const std::string& dir, RunFolde
 
 }  // namespace
 
+Result<std::vector<std::string>> JobsOfRunFolder(const std::string& folder) {
+  DDPRUN_ASSIGN(const std::optional<std::string> text, ReadIfExists(folder + "/" + kRunLock));
+  std::vector<std::string> lines;
+  std::istringstream stream(text.value_or(""));
+  for (std::string line; std::getline(stream, line);) lines.push_back(std::move(line));
+  return lines;
+}
+
 std::string CheckpointFolderOf(const std::string& run, const std::string& checkpoint_dir) {
   if (checkpoint_dir.empty()) return run + "/checkpoints";
   return checkpoint_dir + "/" + fs::path(run + "/").parent_path().filename().string();
@@ -279,7 +279,7 @@ Result<RunFolder> OpenRunFolder(const std::string& path,
                                 std::chrono::milliseconds patience) {
   RunFolder folder{.path = path};
   DDPRUN_ASSIGN(folder.lock, LockFolder(path, patience));
-  DDPRUN_ASSIGN(const std::vector<std::string> lines, LinesOfLock(path));
+  DDPRUN_ASSIGN(const std::vector<std::string> lines, JobsOfRunFolder(path));
   for (const std::string& line : lines) {
     if (line.starts_with(kId)) folder.id = line.substr(kId.size());
   }

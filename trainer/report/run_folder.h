@@ -60,6 +60,10 @@ void WithdrawRunFolder(RunFolder& folder);
 // Error: a folder that may be it cannot be read ("run-folder").
 Result<std::string> FindRunFolder(const Config& config, std::span<const std::string> jobs);
 
+// Returns the names of the jobs to which a run's folder belongs, and its id; none if there is no
+// such folder. Error: it cannot be read ("run-folder").
+Result<std::vector<std::string>> JobsOfRunFolder(const std::string& folder);
+
 // Returns the folders that runs with this config's run.name have made, in the order of their
 // numbers. REQUIRES: run.name is set if run.output_dir contains {name}. Error: see FindRunFolder().
 Result<std::vector<std::string>> RunFoldersOfName(const Config& config);

@@ -11,9 +11,6 @@
 
 #include "base/atomic_file.h"
 #include "base/failure.h"
-#include "base/read_file.h"
-#include "base/run_requests.h"
-#include "base/text.h"
 #include "trainer/checkpoint/checkpoint_folder.h"
 #include "trainer/config/config_text.h"
 #include "trainer/job/run_text.h"
@@ -47,8 +44,14 @@ struct JobNames {
 };
 
 // Returns the begin of a SLURM job's name; the hash of the config follows.
-std::string SlurmMark(const std::string& id, const Environment& environment) {
-  return "slurm " + environment.GetOr("SLURM_CLUSTER_NAME", "") + " " + id + " ";
+std::string SlurmMark(const Environment& environment) {
+  return "slurm " + environment.GetOr("SLURM_CLUSTER_NAME", "") + " " +
+         environment.GetOr("SLURM_JOB_ID", "") + " ";
+}
+
+// One allocation may train several configs.
+std::string SlurmName(const Config& config, const Environment& environment) {
+  return SlurmMark(environment) + ConfigHash(WriteResolvedConfig(config));
 }
 
 // Returns the job's names. Each launcher that can restart a job has its own name for it.
@@ -63,10 +66,8 @@ JobNames NamesOfJob(const Config& config, const Environment& environment) {
   }
   const std::string elastic = environment.GetOr("TORCHELASTIC_RUN_ID", "none");
   if (elastic != "none") add("elastic " + elastic, IsRestart(environment));
-  if (const auto id = environment.Get("SLURM_JOB_ID")) {
-    // One allocation may train several configs.
-    add(SlurmMark(*id, environment) + ConfigHash(WriteResolvedConfig(config)),
-        IsAbove0(environment, "SLURM_RESTART_COUNT"));
+  if (environment.Get("SLURM_JOB_ID")) {
+    add(SlurmName(config, environment), IsAbove0(environment, "SLURM_RESTART_COUNT"));
   }
   return names;
 }
@@ -189,16 +190,16 @@ RunStart FindRunStart(const Config& config, const Environment& environment) {
 
 std::vector<std::string> FoldersOfOtherConfigs(const Config& config,
                                                const Environment& environment) {
-  const std::string mark = SlurmMark(environment.GetOr("SLURM_JOB_ID", ""), environment);
-  const std::string own = mark + ConfigHash(WriteResolvedConfig(config));
+  const std::string mark = SlurmMark(environment);
+  const std::string own = SlurmName(config, environment);
   std::vector<std::string> folders;
   for (const std::string& run :
        ValueOrThrow(RunFoldersOfName(NamedAfterJob(config, environment)))) {
-    const std::string lock = ReadIfReadable(run + "/" + kRunLock).value_or("");
-    const std::vector<std::string> lines = SplitLines(lock);
+    const auto jobs = JobsOfRunFolder(run);
+    if (!jobs) continue;
     const bool of_job =
-        std::ranges::any_of(lines, [&](const std::string& line) { return line.starts_with(mark); });
-    if (of_job && std::ranges::find(lines, own) == lines.end()) folders.push_back(run);
+        std::ranges::any_of(*jobs, [&](const std::string& job) { return job.starts_with(mark); });
+    if (of_job && std::ranges::find(*jobs, own) == jobs->end()) folders.push_back(run);
   }
   return folders;
 }
