@@ -49,8 +49,9 @@ struct StateTensor {
   std::vector<int64_t> global_shape = {};  // of the whole
   std::vector<int64_t> offset = {};        // of the part in the whole
   bool flat = false;                       // see StateSlice
-  // So many ranks have a tensor of their own each, which is a slice [rank, ...] of the whole
-  // [ranks, ...] if there are several; 0: it is the same tensor on all ranks, or a part of one.
+  // The number of ranks that each have a tensor of their own; if there are several, it is stored as
+  // slice [rank, ...] of the whole [ranks, ...]. 0: all ranks have the same tensor, or parts of
+  // one.
   int64_t ranks = 0;
   // This rank among the ranks with an equal part; size 0: all ranks of the job have it.
   RankPart replicas = {.rank = 0, .size = 0};

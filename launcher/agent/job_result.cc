@@ -61,8 +61,10 @@ std::string StopMessage(const std::string& node, int signal) {
 int SaveSignal(const JobCauses& causes) {
   const auto& end = causes.round_end;
   const bool rejoins = end && end->kind == rendezvous::RoundEnd::Kind::kRegroup;
-  if (!causes.stop_signal && !end) return SIGTERM;
-  if (!causes.stop_signal) return rejoins ? kRejoinSignal : SignalOfOtherNode(*end);
+  if (!causes.stop_signal) {
+    if (rejoins) return kRejoinSignal;
+    return end ? SignalOfOtherNode(*end) : SIGTERM;
+  }
   const int signal = *causes.stop_signal;
   const bool known = signal == SIGINT || signal == SIGUSR1 || signal == SIGUSR2;
   return known ? signal : SIGTERM;

@@ -131,7 +131,7 @@ Status CompleteOptions(const Environment& env, Options& options) {
   if (options.standalone || (nodes_given && options.rdzv.rules.max_nodes == 1)) return {};
   const bool complete = nodes_given && SaysWhereToMeet(options);
   std::optional<ClusterPlace> place;
-  bool elastic = false;
+  bool elastic = false;  // the system's agents meet so
   for (const Cluster* cluster : Clusters()) {
     if (complete && !cluster->gives_each_its_place) continue;
     DDPRUN_ASSIGN(place, cluster->find_place(env));

@@ -168,15 +168,13 @@ class CheckpointLoader final : public StateVisitor {
     if (stored == nullptr) return differences_.missing.push_back(tensor.name);
     const std::string there = Describe(stored->dtype, stored->shape);
     const std::string here = Describe(tensor.tensor.scalar_type(), tensor.global_shape);
-    if (there != here && IsOfOtherRanks(tensor, *stored)) {
-      of_other_ranks_ = true;
-      return ReadMeanOfRanks(checkpoint_, tensor, *stored);
-    }
-    if (there != here) {
+    if (there == here) return checkpoint_.ReadInto(tensor);
+    if (!IsOfOtherRanks(tensor, *stored)) {
       differences_.misfits.push_back(tensor.name + " is " + there + " there and " + here + " here");
       return;
     }
-    checkpoint_.ReadInto(tensor);
+    of_other_ranks_ = true;
+    ReadMeanOfRanks(checkpoint_, tensor, *stored);
   }
   void VisitNumber(const std::string& name, int64_t& number) override {
     visited_.insert(name);

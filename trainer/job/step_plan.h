@@ -63,9 +63,10 @@ bool IsDue(const Interval& every, int64_t step, const StepPlan& plan);
 // Names the position of a run in its data.
 void VisitPosition(StateVisitor& visitor, SamplerState& position);
 
-// Returns the position for the ranks of this plan. Where the saved steps took other samples, it may
-// lie between what all ranks share: then the last such one before it, which repeats less than a
-// sample of each rank. Where all samples of the epoch were taken: its end, with other padding.
+// Returns the position from which the ranks of this plan go on. If the saved steps took other
+// samples, these ranks may not be able to share what is left: they go on from the last position
+// before it from which they can. If the saved run had taken all samples of the epoch, the position
+// is the end of the epoch with the padding of this plan.
 SamplerState PositionFor(const StepPlan& plan, SamplerState saved);
 
 // Returns the rank's share of the training samples, without lengths.
